@@ -1,0 +1,53 @@
+"""What an analysis is: a plan per part, a lawful combine, a finish.
+
+The laws, which `tests/test_laws.py` holds for every registered analysis: cutting the trace anywhere in time and combining gives the
+answer of the whole; regrouping the combines changes nothing; an empty part changes nothing; inputs are not changed; a state
+survives Parquet; states with other parameters refuse to combine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import polars as pl
+
+    from llmtrace.result import Result
+
+__all__ = ["Analysis", "State"]
+
+State: TypeAlias = "dict[str, pl.DataFrame]"
+"""The summary of one or several neighbouring parts: small tidy frames by name."""
+
+
+class Analysis(Protocol):
+    """A frozen dataclass of parameters, validated when built, that summarises a trace part by part."""
+
+    name: ClassVar[str]
+    """The command's word, as in `stats`."""
+    requires: ClassVar[frozenset[str]]
+    """Canonical columns without which the analysis has no answer (besides the three that every trace has)."""
+    uses: ClassVar[frozenset[str]]
+    """All canonical columns it reads, `requires` included. One that the trace lacks arrives as a column of nulls."""
+
+    def for_span(self, first: datetime, last: datetime) -> Self:
+        """The analysis with every parameter that depends on the trace's span fixed (`--interval auto`)."""
+
+    def partial(self, part: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:
+        """The plan that summarises one part: a lazy frame per table of the state. Nothing is collected here.
+
+        `part` has every column of `uses`, in canonical dtypes, sorted by timestamp.
+        """
+
+    def combine(self, states: Sequence[State]) -> State:
+        """One state from those of neighbouring parts, in order of time.
+
+        Raises:
+            ValueError: if the states come from different parameters.
+        """
+
+    def finish(self, state: State) -> Result:
+        """The result; times in it are `datetime`s, whichever clock the trace is on."""
