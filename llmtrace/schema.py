@@ -16,9 +16,29 @@ from llmtrace.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["COLUMNS", "REQUIRED", "TIMESTAMP", "Column", "check", "failed", "problems", "succeeded"]
+__all__ = [
+    "COLUMNS",
+    "METADATA_BLOCK_SIZE",
+    "METADATA_CLOCK",
+    "METADATA_SCHEMA",
+    "REQUIRED",
+    "SCHEMA_VERSION",
+    "TIMESTAMP",
+    "Column",
+    "check",
+    "failed",
+    "problems",
+    "succeeded",
+]
 
 TIMESTAMP = pl.Datetime("us")
+SCHEMA_VERSION = "1"
+METADATA_SCHEMA = "llmtrace.schema"
+"""Parquet metadata key: the version of this table that a file follows."""
+METADATA_CLOCK = "llmtrace.clock"
+"""Parquet metadata key: `utc` or `relative`."""
+METADATA_BLOCK_SIZE = "llmtrace.block_size"
+"""Parquet metadata key: tokens per prefix block."""
 
 
 @dataclass(frozen=True)

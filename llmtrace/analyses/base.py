@@ -1,8 +1,8 @@
 """What an analysis is: a plan per part, a lawful combine, a finish.
 
-The laws, which `tests/test_laws.py` holds for every registered analysis: cutting the trace anywhere in time and combining gives the
-answer of the whole; regrouping the combines changes nothing; an empty part changes nothing; inputs are not changed; a state
-survives Parquet; states with other parameters refuse to combine.
+The laws, which `tests/test_laws.py` holds for every registered analysis: cutting the trace anywhere in time and combining
+gives the answer of the whole; regrouping the combines changes nothing; an empty part changes nothing; inputs are not changed;
+a state survives Parquet; states with other parameters refuse to combine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a layout is: it recognises a foreign file and says how each canonical cell is read from it.
 
-A layout never reads data. It looks at a `Raw` (column names, dtypes, the first rows) and returns a `Reading`: one `Cell` per canonical
-column, each a Polars expression over the raw columns, so that projection and predicates reach the file.
+A layout never reads data. It looks at a `Raw` (column names, dtypes, the first rows) and returns a `Reading`: one `Cell` per
+canonical column, each a Polars expression over the raw columns, so that projection and predicates reach the file.
 """
 
 from __future__ import annotations

@@ -1,0 +1,110 @@
+"""Convert: any readable trace to canonical Parquet, sorted and partitioned, part by part."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from llmtrace.engine.intake import Intake, intake_of
+from llmtrace.engine.survey import survey
+from llmtrace.errors import UsageError
+from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, SCHEMA_VERSION
+from llmtrace.trace import MAX_TEXT_ROWS, open_trace
+from llmtrace.trace.part import canonical
+from llmtrace.trace.store import Store, refuse_existing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llmtrace.trace import Trace
+    from llmtrace.trace.store import Partition
+
+__all__ = ["convert"]
+
+
+def convert(
+    trace: Trace,
+    destination: Path,
+    partition: Partition,
+    *,
+    force: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Intake:
+    """Write the requests that the trace's filters let through to `destination`; memory is bounded by a part.
+
+    Args:
+        trace: what to read.
+        destination: the folder to make, or a file if its name ends in `.parquet`.
+        partition: one folder per day, per month, or none.
+        force: replace a trace that stands there.
+        progress: called with the rows read so far and the rows in total.
+
+    Returns:
+        What was read and what could not be.
+
+    Raises:
+        UsageError: if the destination is one of the sources.
+        OutputError: if the destination is in the way or cannot be written.
+        InputError: if a source cannot be read.
+    """
+    _refuse_itself(trace, destination)
+    refuse_existing(destination, force=force)
+    if not any(_long_text(trace, index) for index in range(len(trace.opened))):
+        return _write(survey(trace), destination, partition, force=force, progress=progress)
+    with tempfile.TemporaryDirectory(prefix=f".{destination.name}.", suffix=".staged", dir=_parent(destination)) as folder:
+        staged = _stage(trace, Path(folder))
+        return _write(survey(staged), destination, partition, force=force, progress=progress)
+
+
+def _write(
+    trace: Trace, destination: Path, partition: Partition, *, force: bool, progress: Callable[[int, int], None] | None
+) -> Intake:
+    parts = trace.parts() or [trace.empty_part()]
+    total, done, intakes = sum(part.rows for part in parts), 0, list[Intake]()
+    with Store(destination, partition, trace.clock, trace.block_size, force=force) as store:
+        for part in parts:
+            frame, counts, kept = pl.collect_all(
+                [part.frame(trace.columns), part.intake(trace.columns), Intake.plan(part.frame(["timestamp"]))]
+            )
+            store.append(frame)
+            intakes.append(intake_of(counts, kept))
+            done += part.rows
+            if progress is not None:
+                progress(done, total)
+        intake = Intake.combined(intakes)
+        intake.check(trace)
+    return intake
+
+
+def _refuse_itself(trace: Trace, destination: Path) -> None:
+    target = destination.resolve()
+    for opened in trace.opened:
+        path = Path(opened.source.path).resolve()
+        if path == target or target in path.parents or path in target.parents:
+            raise UsageError(f"{destination} is the source itself", "Give a destination beside it.")
+
+
+def _long_text(trace: Trace, index: int) -> bool:
+    source = trace.opened[index].source
+    return source.kind != "parquet" and (source.estimated_rows() or 0) > MAX_TEXT_ROWS
+
+
+def _parent(destination: Path) -> Path:
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    return destination.parent
+
+
+def _stage(trace: Trace, folder: Path) -> Trace:
+    """The trace as canonical Parquet in the sources' own order, streamed, so that it has statistics to be cut by."""
+    metadata = {METADATA_SCHEMA: SCHEMA_VERSION, METADATA_CLOCK: trace.clock}
+    if trace.block_size is not None:
+        metadata[METADATA_BLOCK_SIZE] = str(trace.block_size)
+    for index, opened in enumerate(trace.opened):
+        frame = canonical(opened.source.scan(), opened.reading, trace.columns)
+        frame.sink_parquet(folder / f"{index:05}.parquet", row_group_size=500_000, metadata=metadata)
+    staged = open_trace(str(folder), filters=trace.filters, strict=trace.strict)
+    return replace(staged, names=trace.names)

@@ -1,0 +1,124 @@
+"""Intake: what was read, what could not be read, and what the filters let through; told with every result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from llmtrace.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from llmtrace.result import Result
+    from llmtrace.trace import Trace
+
+__all__ = ["Intake", "intake_of"]
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Counts over what was read.
+
+    Attributes:
+        counts: `rows`, `no_timestamp`, `cached_above_input` and `bad_<column>`, before the filters.
+        kept: requests that the filters let through.
+        first: earliest arrival among them.
+        last: latest arrival among them.
+    """
+
+    counts: Mapping[str, int]
+    kept: int
+    first: datetime | None
+    last: datetime | None
+
+    @staticmethod
+    def plan(frame: pl.LazyFrame) -> pl.LazyFrame:
+        """The plan that counts and dates the requests of a part, filters applied."""
+        time = pl.col("timestamp")
+        return frame.select(pl.len().alias("kept"), time.min().alias("first"), time.max().alias("last"))
+
+    @classmethod
+    def combined(cls, intakes: Sequence[Intake]) -> Intake:
+        """The intake of several parts, in any order."""
+        counts = {name: sum(intake.counts[name] for intake in intakes) for name in intakes[0].counts}
+        firsts = [intake.first for intake in intakes if intake.first is not None]
+        lasts = [intake.last for intake in intakes if intake.last is not None]
+        return cls(counts, sum(intake.kept for intake in intakes), min(firsts, default=None), max(lasts, default=None))
+
+    @property
+    def problems(self) -> list[str]:
+        """A sentence for each kind of cell that could not be read or had to be mended."""
+        rows = self.counts["rows"]
+        found = [_no_time(self.counts["no_timestamp"], rows), _clamped(self.counts["cached_above_input"], rows)]
+        found += [_unreadable(name, count, rows) for name, count in self.counts.items() if name.startswith("bad_")]
+        return [sentence for sentence in found if sentence]
+
+    def check(self, trace: Trace) -> None:
+        """Raise if the trace is strict and something could not be read.
+
+        Raises:
+            InputError: naming the sources and everything that is wrong.
+        """
+        if trace.strict and self.problems:
+            raise InputError(
+                f"{', '.join(trace.names)}: {' '.join(self.problems)}",
+                "Mend the source, or leave out --strict to read what can be read (llmtrace check shows where the problems are).",
+            )
+
+    def complete(self, result: Result, trace: Trace) -> Result:
+        """The result on the trace's clock, with its provenance and the notes of reading."""
+        nothing = () if self.kept else ("No request passes the filters.",)
+        told = result.with_provenance(self._provenance(trace), (*trace.notes, *self.problems, *nothing))
+        if trace.clock == "utc" or trace.span is None:
+            return told
+        return told.on_relative_clock(trace.span.start)
+
+    def _provenance(self, trace: Trace) -> dict[str, Any]:
+        return {
+            "llmtrace": _version(),
+            **trace.provenance(),
+            "rows_read": self.counts["rows"],
+            "rows": self.kept,
+            "first": _on_clock(self.first, trace),
+            "last": _on_clock(self.last, trace),
+        }
+
+
+def intake_of(counts: pl.DataFrame, kept: pl.DataFrame) -> Intake:
+    """The intake of one part, from the rows that its two plans give."""
+    return Intake(counts.row(0, named=True), **kept.row(0, named=True))
+
+
+def _on_clock(moment: datetime | None, trace: Trace) -> str | float | None:
+    if moment is None or trace.span is None:
+        return None
+    return moment.isoformat() + "Z" if trace.clock == "utc" else (moment - trace.span.start).total_seconds()
+
+
+def _version() -> str:
+    try:
+        return version("llmtrace-workload")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _no_time(count: int, rows: int) -> str:
+    return f"{count:,} of {rows:,} rows have no readable timestamp and are left out." if count else ""
+
+
+def _clamped(count: int, rows: int) -> str:
+    if not count:
+        return ""
+    return (
+        f"{count:,} of {rows:,} rows have more cached than input tokens; cached is cut to the input. "
+        "If the source's input leaves cached tokens out, say --cached-mode exclusive."
+    )
+
+
+def _unreadable(name: str, count: int, rows: int) -> str:
+    return f"{count:,} of {rows:,} rows have an unreadable {name.removeprefix('bad_')}, taken as missing." if count else ""

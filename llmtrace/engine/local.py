@@ -1,0 +1,123 @@
+"""The local engine: all analyses of a command over one scan, threads over parts, states combined in order of time.
+
+Polars runs a part's plans together, so that they share its scan; kernels release the interpreter lock, so that parts overlap.
+States are combined as a binary counter combines: neighbours of equal weight first, so that a big state is merged seldom and
+only a few are alive.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import polars as pl
+
+from llmtrace.engine.intake import Intake, intake_of
+from llmtrace.engine.survey import survey
+from llmtrace.trace.parts import MICROSECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from llmtrace.analyses.base import Analysis, State
+    from llmtrace.result import Result
+    from llmtrace.trace import Part, Trace
+
+__all__ = ["run"]
+
+Progress: TypeAlias = "Callable[[int, int], None]"
+Outcome: TypeAlias = "tuple[Intake, list[State]]"
+
+
+def run(
+    trace: Trace, analyses: Sequence[Analysis], *, threads: int | None = None, progress: Progress | None = None
+) -> list[Result]:
+    """Run analyses over a trace and give a result each, in their order.
+
+    Args:
+        trace: an opened trace.
+        analyses: what to compute; all share one scan of the trace.
+        threads: parts that are worked on at once; the number of processors by default.
+        progress: called with the rows read so far and the rows in total, from the calling thread.
+
+    Raises:
+        InputError: if a source cannot be read, or `trace.strict` and a cell cannot.
+        MissingColumnError: if an analysis needs a column that the trace does not have.
+    """
+    for analysis in analyses:
+        trace.require(analysis.requires, analysis.name)
+    dated = survey(trace)
+    window = dated.window() or dated.empty_part().interval
+    fixed = [analysis.for_span(window.start, max(window.start, window.end - MICROSECOND)) for analysis in analyses]
+    intake, states = _reduce(dated, fixed, threads or os.cpu_count() or 1, progress)
+    intake.check(dated)
+    return [intake.complete(analysis.finish(state), dated) for analysis, state in zip(fixed, states, strict=True)]
+
+
+def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: Progress | None) -> Outcome:
+    parts = trace.parts() or [trace.empty_part()]
+    total, done = sum(part.rows for part in parts), 0
+    tree = _Tree(analyses)
+    with ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:
+        for part, outcome in _in_order(pool, parts, analyses, ahead=threads + 1):
+            tree.push(outcome)
+            done += part.rows
+            if progress is not None:
+                progress(done, total)
+    return tree.total()
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, parts: Sequence[Part], analyses: Sequence[Analysis], ahead: int
+) -> Iterator[tuple[Part, Outcome]]:
+    """Outcomes in order of the parts, with at most `ahead` parts begun and not yet taken."""
+    begun: deque[tuple[Part, Future[Outcome]]] = deque()
+    try:
+        for part in parts:
+            begun.append((part, pool.submit(_summarise, part, analyses)))
+            if len(begun) >= ahead:
+                first, future = begun.popleft()
+                yield first, future.result()
+        while begun:
+            first, future = begun.popleft()
+            yield first, future.result()
+    finally:
+        for _, future in begun:
+            future.cancel()
+
+
+def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
+    """Collect every plan of every analysis over one part, together."""
+    columns = frozenset[str]().union(*(analysis.uses for analysis in analyses))
+    frame = part.frame(columns)
+    plans = [analysis.partial(frame) for analysis in analyses]
+    tables = iter(
+        pl.collect_all([part.intake(columns), Intake.plan(frame), *(plan for named in plans for plan in named.values())])
+    )
+    intake = intake_of(next(tables), next(tables))
+    return intake, [{name: next(tables) for name in named} for named in plans]
+
+
+@dataclass
+class _Tree:
+    """A binary counter of outcomes: each entry covers a power of two of neighbouring parts."""
+
+    analyses: Sequence[Analysis]
+    entries: list[tuple[int, Outcome]] = field(default_factory=list)
+
+    def push(self, outcome: Outcome) -> None:
+        weight = 1
+        while self.entries and self.entries[-1][0] == weight:
+            outcome = self._combined([self.entries.pop()[1], outcome])
+            weight *= 2
+        self.entries.append((weight, outcome))
+
+    def total(self) -> Outcome:
+        return self._combined([outcome for _, outcome in self.entries])
+
+    def _combined(self, outcomes: Sequence[Outcome]) -> Outcome:
+        states = [analysis.combine([states[index] for _, states in outcomes]) for index, analysis in enumerate(self.analyses)]
+        return Intake.combined([intake for intake, _ in outcomes]), states

@@ -1,0 +1,227 @@
+"""Trace: sources and filters, as lazy canonical frames cut into disjoint time intervals.
+
+`open_trace` looks at the sources without reading them: footers of Parquet files, the first rows of text. Text has no
+statistics, so a trace with text in it must be surveyed (`llmtrace.engine.survey`) before it can be cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from llmtrace.errors import InputError, MissingColumnError
+from llmtrace.formats import recognise
+from llmtrace.formats.layout import ReadOptions
+from llmtrace.formats.source import find
+from llmtrace.schema import COLUMNS
+from llmtrace.trace.filters import Filters
+from llmtrace.trace.part import Opened, Part, Piece
+from llmtrace.trace.parts import EPOCH, MICROSECOND, PART_ROWS, Interval, cut
+from llmtrace.trace.slices import slices_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from llmtrace.formats.layout import Clock
+    from llmtrace.formats.source import Source
+    from llmtrace.trace.parts import Slice
+
+__all__ = ["Filters", "Interval", "Part", "Trace", "open_trace"]
+
+MAX_TEXT_ROWS = 30_000_000
+"""Rows of one text file that are held in memory at once; more need `llmtrace convert`, which streams."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A request trace: what to read, and which requests count.
+
+    Attributes:
+        names: the sources as the user gave them.
+        opened: every file with its reading.
+        slices: runs of rows with their first and last arrival, as far as known.
+        filters: which requests count.
+        strict: whether a cell that cannot be read is an error.
+    """
+
+    names: tuple[str, ...]
+    opened: tuple[Opened, ...]
+    slices: tuple[Slice, ...]
+    filters: Filters
+    strict: bool
+
+    @property
+    def clock(self) -> Clock:
+        """Whether its times are UTC or elapsed."""
+        return self.opened[0].reading.clock
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Canonical columns that at least one source has."""
+        present = {name for opened in self.opened for name in opened.reading.cells}
+        return tuple(name for name in COLUMNS if name in present)
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """The layouts of its sources."""
+        return tuple(dict.fromkeys(opened.reading.layout for opened in self.opened))
+
+    @property
+    def block_size(self) -> int | None:
+        """Tokens per prefix block, where the trace has block hashes."""
+        return next((opened.reading.block_size for opened in self.opened if opened.reading.block_size), None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of numbers from this trace must know about how it was read."""
+        return tuple(dict.fromkeys(note for opened in self.opened for note in opened.reading.notes))
+
+    @property
+    def unsurveyed(self) -> tuple[Slice, ...]:
+        """Slices whose rows, first and last arrival must be looked up by reading their times."""
+        return tuple(piece for piece in self.slices if not piece.surveyed)
+
+    @cached_property
+    def span(self) -> Interval | None:
+        """First and last arrival over all rows, filters aside ([first, last], closed); None without a readable time."""
+        dated = [(piece.first, piece.last) for piece in self.slices if piece.first is not None and piece.last is not None]
+        return Interval(min(first for first, _ in dated), max(last for _, last in dated)) if dated else None
+
+    def surveyed(self, slices: Sequence[Slice]) -> Trace:
+        """The same trace with the unsurveyed slices replaced by these."""
+        return replace(self, slices=(*(piece for piece in self.slices if piece.surveyed), *slices))
+
+    def require(self, columns: Collection[str], wanted_by: str) -> None:
+        """Raise unless all these canonical columns are there.
+
+        Raises:
+            MissingColumnError: naming those that are missing and those there are.
+        """
+        missing = [name for name in COLUMNS if name in columns and name not in self.columns]
+        if missing:
+            raise MissingColumnError.among(missing, self.columns, wanted_by)
+
+    def window(self) -> Interval | None:
+        """The half-open interval that the filters leave of the span; None if nothing is left."""
+        if self.span is None:
+            return None
+        since, until = self.filters.window(self.span.start, self.clock)
+        start = max(since, self.span.start) if since else self.span.start
+        after_last = self.span.end + MICROSECOND
+        end = min(until, after_last) if until else after_last
+        return Interval(start, end) if start < end else None
+
+    def parts(self, rows: int = PART_ROWS) -> list[Part]:
+        """Disjoint time intervals of about `rows` rows, in order; none if the window is empty.
+
+        Raises:
+            InputError: if a text file is too long to be held in memory.
+        """
+        window = self.window()
+        if window is None:
+            return []
+        self._check_text()
+        intervals = cut(self.slices, window, rows)
+        seen: set[int] = set()
+        return [self._part(interval, seen) for interval in intervals]
+
+    def empty_part(self) -> Part:
+        """A part without requests, for a window in which there are none."""
+        moment = self.span.start if self.span else EPOCH
+        return Part((), Interval(moment, moment), None, frozenset(), ordered=True)
+
+    def _part(self, interval: Interval, seen: set[int]) -> Part:
+        inside = [
+            (index, piece) for index, piece in enumerate(self.slices) if piece.overlaps(interval) or self._undated(index, seen)
+        ]
+        inside.sort(key=lambda entry: (entry[1].first or interval.start, entry[0]))
+        pieces = tuple(
+            Piece(self.opened[piece.source], piece, piece.within(interval), index not in seen) for index, piece in inside
+        )
+        seen.update(index for index, _ in inside)
+        return Part(pieces, interval, self.filters.predicate(), self.filters.columns(), self._ordered(pieces))
+
+    def _undated(self, index: int, seen: set[int]) -> bool:
+        return self.slices[index].first is None and index not in seen
+
+    def _ordered(self, pieces: Sequence[Piece]) -> bool:
+        """Whether the pieces follow each other in time and each one's file says that it is sorted."""
+        slices = [piece.slice for piece in pieces]
+        follow = all(a.last is not None and b.first is not None and a.last <= b.first for a, b in pairwise(slices))
+        return follow and all(_says_sorted(piece.opened) for piece in pieces)
+
+    def _check_text(self) -> None:
+        for piece in self.slices:
+            source = self.opened[piece.source].source
+            if source.kind != "parquet" and (piece.rows or 0) > MAX_TEXT_ROWS:
+                raise too_long(source.name, piece.rows or 0)
+
+    def provenance(self) -> dict[str, Any]:
+        """Where numbers from this trace come from, JSON-ready."""
+        return {
+            "sources": list(self.names),
+            "files": len(self.opened),
+            "layout": ", ".join(self.layouts),
+            "clock": self.clock,
+            "filters": self.filters.described(),
+        }
+
+
+def open_trace(
+    sources: Sequence[str] | str,
+    *,
+    layout: str | None = None,
+    options: ReadOptions | None = None,
+    filters: Filters | None = None,
+    strict: bool = False,
+) -> Trace:
+    """Open one or several sources as one trace; nothing but footers and first rows is read.
+
+    Args:
+        sources: files, folders, globs, `s3://` addresses, or `-` for standard input.
+        layout: the layout's name where recognition by content is not wanted.
+        options: what else the user says about the sources.
+        filters: which requests count.
+        strict: make a cell that cannot be read an error.
+
+    Raises:
+        InputError: if a source is missing, empty or damaged, or the sources are on different clocks.
+        MissingColumnError: if a column that the layout, the mapping or a filter names is not there.
+        UsageError: if the layout or a filter makes no sense.
+    """
+    names = (sources,) if isinstance(sources, str) else tuple(sources)
+    opened = tuple(_open(source, layout, options or ReadOptions()) for source in find(names))
+    _check_clocks(opened)
+    slices = tuple(piece for index, entry in enumerate(opened) for piece in slices_of(index, entry))
+    trace = Trace(names, opened, slices, filters or Filters(), strict)
+    trace.filters.check(trace.columns)
+    return trace
+
+
+def too_long(name: str, rows: int) -> InputError:
+    """The error for a text file of so many rows."""
+    return InputError(
+        f"{name} has about {rows:,} rows of text, more than the {MAX_TEXT_ROWS:,} that are read at once",
+        f"Turn it into Parquet first, which is streamed: llmtrace convert {name} DEST",
+    )
+
+
+def _open(source: Source, layout: str | None, options: ReadOptions) -> Opened:
+    raw = source.raw()
+    return Opened(source, recognise(raw, layout).read(raw, options))
+
+
+def _says_sorted(opened: Opened) -> bool:
+    cell = opened.reading.cells["timestamp"]
+    return opened.source.kind == "parquet" and len(cell.sources) == 1 and opened.source.sorted_by(cell.sources[0])
+
+
+def _check_clocks(opened: Sequence[Opened]) -> None:
+    by_clock = {entry.reading.clock: entry.source.name for entry in opened}
+    if len(by_clock) > 1:
+        raise InputError(
+            f"{by_clock['relative']} is on a relative clock, {by_clock['utc']} on an absolute one",
+            "Analyse them apart: their times cannot be put on one axis.",
+        )

@@ -1,0 +1,169 @@
+"""A part: one time interval of a trace, as lazy frames in canonical form.
+
+A part is a description (files, readings, interval, filters) that pickles; its plan is built where it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from llmtrace.schema import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from llmtrace.formats.layout import Reading
+    from llmtrace.formats.source import Source
+    from llmtrace.trace.parts import Interval, Slice
+
+__all__ = ["Opened", "Part", "Piece", "canonical", "intake_columns"]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A source together with how it is read."""
+
+    source: Source
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A slice of an opened source inside a part.
+
+    Attributes:
+        opened: the source.
+        slice: its run of rows.
+        whole: whether all of its arrivals lie in the part's interval, so that no filter is needed.
+        first_seen: whether this is the first part that reads the slice: rows without a readable time are counted there.
+    """
+
+    opened: Opened
+    slice: Slice
+    whole: bool
+    first_seen: bool
+
+    def scan(self) -> pl.LazyFrame:
+        """Its raw rows, in file order."""
+        frame = self.opened.source.scan()
+        known = self.opened.source.rows()
+        covers_all = known is None or (self.slice.first_row == 0 and self.slice.rows == known)
+        return frame if covers_all else frame.slice(self.slice.first_row, self.slice.rows)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One time interval of a trace.
+
+    Attributes:
+        pieces: what it reads, in order of their first arrivals.
+        interval: the time interval that it covers.
+        predicate: the filters, or None.
+        filter_columns: canonical columns that the filters read.
+        ordered: whether the rows are known to be in order of time as read.
+    """
+
+    pieces: tuple[Piece, ...]
+    interval: Interval
+    predicate: pl.Expr | None
+    filter_columns: frozenset[str]
+    ordered: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows that it is expected to read, those of neighbours included where slices overlap."""
+        return sum(piece.slice.rows or 0 for piece in self.pieces)
+
+    def frame(self, columns: Collection[str]) -> pl.LazyFrame:
+        """The part's requests with these canonical columns, sorted by (timestamp, request_id), ties in file order.
+
+        A column that a source lacks is null. `request_id` breaks ties only if it is among `columns`: it is not read for nothing.
+        """
+        wanted = [name for name in COLUMNS if name in columns or name == "timestamp"]
+        read = [name for name in COLUMNS if name in self.filter_columns or name in wanted]
+        frames = [self._kept(piece, read) for piece in self.pieces] or [
+            pl.LazyFrame(schema={name: COLUMNS[name].dtype for name in read})
+        ]
+        frame = pl.concat(frames, how="vertical_relaxed") if len(frames) > 1 else frames[0]
+        kept = frame if self.predicate is None else frame.filter(self.predicate)
+        selected = kept.select(wanted)
+        return (
+            selected
+            if self.ordered and "request_id" not in wanted
+            else selected.map_batches(_in_order, validate_output_schema=False)
+        )
+
+    def intake(self, columns: Collection[str]) -> pl.LazyFrame:
+        """One row of counts over what is read for these columns, before any filter but the interval.
+
+        Columns: `rows`; `no_timestamp` (rows left out); `cached_above_input` (clamped); `bad_<column>` per readable column.
+        """
+        counts = [_intake(piece, columns, self.interval) for piece in self.pieces]
+        empty = pl.LazyFrame(schema=dict.fromkeys(intake_columns(columns), pl.Int64))
+        return pl.concat([empty, *counts]).sum()
+
+    def _kept(self, piece: Piece, read: Sequence[str]) -> pl.LazyFrame:
+        frame = canonical(piece.scan(), piece.opened.reading, read)
+        return frame.filter(pl.col("timestamp").is_not_null() if piece.whole else _inside(self.interval))
+
+
+def canonical(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
+    """Raw rows as canonical columns: absent ones null, cached tokens clamped to the input."""
+    return raw.select((_clamped(reading) if name == "cached_tokens" else _value(reading, name)).alias(name) for name in columns)
+
+
+def intake_columns(columns: Collection[str]) -> list[str]:
+    """The names of the counts that `Part.intake` gives for these canonical columns."""
+    return ["rows", "no_timestamp", "cached_above_input", *(f"bad_{name}" for name in COLUMNS if name in columns)]
+
+
+def _value(reading: Reading, name: str) -> pl.Expr:
+    return reading.cells[name].value if name in reading.cells else pl.lit(None, COLUMNS[name].dtype)
+
+
+def _clamped(reading: Reading) -> pl.Expr:
+    cached, limit = _value(reading, "cached_tokens"), _value(reading, "input_tokens")
+    return pl.when(cached > limit).then(limit).otherwise(cached)
+
+
+def _inside(interval: Interval) -> pl.Expr:
+    return (pl.col("timestamp") >= interval.start) & (pl.col("timestamp") < interval.end)
+
+
+def _intake(piece: Piece, columns: Collection[str], interval: Interval) -> pl.LazyFrame:
+    reading = piece.opened.reading
+    time = _value(reading, "timestamp")
+    inside = time.is_not_null() if piece.whole else (time >= interval.start) & (time < interval.end)
+    mine = (inside | time.is_null()) if piece.first_seen else inside
+    bad = {f"bad_{name}": _bad(reading, name) for name in COLUMNS if name in columns}
+    exceeds = _exceeds(reading) if "cached_tokens" in columns else pl.lit(value=False)
+    flags = {"rows": pl.lit(value=True), "no_timestamp": time.is_null(), "cached_above_input": exceeds, **bad}
+    counts = [(mine & flag.fill_null(value=False)).sum().cast(pl.Int64).alias(name) for name, flag in flags.items()]
+    return piece.scan().select(counts)
+
+
+def _bad(reading: Reading, name: str) -> pl.Expr:
+    cell = reading.cells.get(name)
+    return pl.lit(value=False) if cell is None or cell.bad is None else cell.bad
+
+
+def _exceeds(reading: Reading) -> pl.Expr:
+    return _value(reading, "cached_tokens") > _value(reading, "input_tokens")
+
+
+def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """Sorted by time, then request id; untouched where it is already, or where a plan reads no time and so no order."""
+    if "timestamp" not in frame.columns:
+        return frame
+    keys = ["timestamp", "request_id"] if "request_id" in frame.columns else ["timestamp"]
+    return frame if _sorted(frame, keys) else frame.sort(keys, maintain_order=True)
+
+
+def _sorted(frame: pl.DataFrame, keys: Sequence[str]) -> bool:
+    if not frame["timestamp"].is_sorted():
+        return False
+    tied = pl.col("timestamp") == pl.col("timestamp").shift()
+    return len(keys) == 1 or not frame.select((tied & (pl.col("request_id") < pl.col("request_id").shift())).any()).item()

@@ -1,0 +1,123 @@
+"""How a trace is cut: disjoint time intervals of a few million rows, from row-group statistics alone.
+
+A `Slice` is a run of rows of one file whose first and last arrival are known. The slices of all files are cut together, so
+overlapping files, several files a day, one huge file and unsorted row groups all work: a part reads the slices that reach into
+its interval, and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["EPOCH", "MICROSECOND", "PART_ROWS", "Interval", "Slice", "cut"]
+
+PART_ROWS = 2_000_000
+"""Rows that a part aims at: large enough for kernels to pay, small enough for two of them to fit into a gigabyte."""
+
+EPOCH = datetime(1970, 1, 1)
+MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A run of rows of one source.
+
+    Attributes:
+        source: index of the source in the trace.
+        first_row: its first row in the source.
+        rows: how many rows; None as long as nobody has counted (text).
+        first: earliest arrival in it; None if unknown, or if no row has a readable time.
+        last: latest arrival in it.
+        surveyed: whether rows, first and last are final.
+    """
+
+    source: int
+    first_row: int
+    rows: int | None
+    first: datetime | None
+    last: datetime | None
+    surveyed: bool
+
+    def overlaps(self, interval: Interval) -> bool:
+        """Whether one of its arrivals can lie in the interval."""
+        return self.first is not None and self.last is not None and self.first < interval.end and self.last >= interval.start
+
+    def within(self, interval: Interval) -> bool:
+        """Whether all its arrivals lie in the interval."""
+        return self.first is not None and self.last is not None and self.first >= interval.start and self.last < interval.end
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A half-open interval of time, [start, end)."""
+
+    start: datetime
+    end: datetime
+
+
+def cut(slices: Sequence[Slice], window: Interval, rows: int = PART_ROWS) -> list[Interval]:
+    """Disjoint intervals in order that cover `window`, each holding about `rows` rows.
+
+    Rows are taken as evenly spread between a slice's first and last arrival. A cut moves to the nearby beginning of a slice where
+    there is one, since slices that a cut does not divide are read once and need no filter.
+    """
+    dated = [piece for piece in slices if piece.overlaps(window)]
+    first = np.array([_microseconds(piece.first) for piece in dated], np.int64)
+    last = np.array([_microseconds(piece.last) for piece in dated], np.int64) + 1
+    weight = np.array([piece.rows or 0 for piece in dated], np.float64)
+    cuts = _cut_times(first, last, weight, rows)
+    inner = [moment for moment in (EPOCH + timedelta(microseconds=int(us)) for us in cuts) if window.start < moment < window.end]
+    edges = [window.start, *inner, window.end]
+    return [Interval(start, end) for start, end in pairwise(edges)]
+
+
+def _microseconds(moment: datetime | None) -> int:
+    return 0 if moment is None else (moment - EPOCH) // MICROSECOND
+
+
+def _cut_times(
+    first: npt.NDArray[np.int64], last: npt.NDArray[np.int64], weight: npt.NDArray[np.float64], rows: int
+) -> npt.NDArray[np.int64]:
+    total = weight.sum()
+    pieces = int(np.ceil(total / rows))
+    if pieces <= 1:
+        return np.empty(0, np.int64)
+    times, before = _cumulative_rows(first, last, weight)
+    ideal = np.interp(np.arange(1, pieces) * (total / pieces), before, times).astype(np.int64)
+    return np.unique(_snap(ideal, np.unique(first), times, before, slack=rows / 4))
+
+
+def _cumulative_rows(
+    first: npt.NDArray[np.int64], last: npt.NDArray[np.int64], weight: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Breakpoints in time, and the expected number of rows before each of them."""
+    density = weight / (last - first)
+    times, place = np.unique(np.concatenate([first, last]), return_inverse=True)
+    slope = np.cumsum(np.bincount(place, np.concatenate([density, -density]), len(times)))
+    return times, np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(times))])
+
+
+def _snap(
+    ideal: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    times: npt.NDArray[np.int64],
+    before: npt.NDArray[np.float64],
+    slack: float,
+) -> npt.NDArray[np.int64]:
+    """Move each ideal cut to the nearest slice beginning that is at most `slack` rows away."""
+    right = np.searchsorted(starts, ideal).clip(1, len(starts) - 1) if len(starts) > 1 else np.zeros(len(ideal), np.int64)
+    candidates = np.stack([starts[np.maximum(right - 1, 0)], starts[right]])
+    away = np.abs(np.interp(candidates, times, before) - np.interp(ideal, times, before))
+    best = away.argmin(axis=0)
+    nearest = candidates[best, np.arange(len(ideal))]
+    return np.where(away.min(axis=0) <= slack, nearest, ideal)

@@ -1,0 +1,183 @@
+"""Store: canonical frames in order of time, written as hive-partitioned Parquet; all of it or nothing.
+
+Everything is written into a hidden folder beside the destination, which takes its place when the last frame is in. A run that is
+interrupted removes it; one that is killed leaves it, and it is in nobody's way.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from llmtrace.errors import OutputError
+from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from llmtrace.formats.layout import Clock
+
+__all__ = ["PARTITIONS", "Partition", "Store", "refuse_existing"]
+
+Partition: TypeAlias = Literal["day", "month", "none"]
+PARTITIONS: tuple[Partition, ...] = ("day", "month", "none")
+ROW_GROUP_ROWS = 500_000
+_DAY_US = 86_400_000_000
+_HIVE_FOLDER = re.compile(r"(date|month|day)=[^/]+")
+
+
+class Store:
+    """A context manager that takes frames sorted by time and leaves a folder of Parquet files behind.
+
+    Each file is sorted by timestamp, says so in its footer, and carries the metadata keys of the canonical schema. Partitions are
+    `date=YYYY-MM-DD` or `month=YYYY-MM`; on a relative clock, which has no dates, `day=NNNNN` counts days from its origin,
+    whichever of the two is asked for. A destination whose name ends in `.parquet` becomes one file.
+    """
+
+    def __init__(
+        self, destination: Path, partition: Partition, clock: Clock, block_size: int | None = None, *, force: bool = False
+    ) -> None:
+        """Refuse a destination that is in the way, before anything is written.
+
+        Raises:
+            OutputError: if the destination exists and may not be replaced, or its folder cannot be written to.
+        """
+        refuse_existing(destination, force=force)
+        self._destination = destination
+        self._single = destination.suffix == ".parquet"
+        self._partition: Partition = "none" if self._single else partition
+        self._metadata = {METADATA_SCHEMA: SCHEMA_VERSION, METADATA_CLOCK: clock}
+        if block_size is not None:
+            self._metadata[METADATA_BLOCK_SIZE] = str(block_size)
+        self._clock = clock
+        self._folder = Path()
+        self._open: tuple[str, pq.ParquetWriter] | None = None
+        self.rows = 0
+
+    def __enter__(self) -> Self:
+        """Make the hidden folder.
+
+        Raises:
+            OutputError: if that is not possible.
+        """
+        try:
+            self._destination.parent.mkdir(parents=True, exist_ok=True)
+            self._folder = Path(
+                tempfile.mkdtemp(prefix=f".{self._destination.name}.", suffix=".tmp", dir=self._destination.parent)
+            )
+        except OSError as error:
+            raise _unwritable(self._destination, error) from None
+        self._folder.chmod(0o755)
+        return self
+
+    def append(self, frame: pl.DataFrame) -> None:
+        """Write a frame in canonical columns, sorted by time, not earlier than the last one.
+
+        Raises:
+            OutputError: if the disk is full or refuses.
+        """
+        try:
+            for name, piece in self._by_partition(frame):
+                self._write(name, piece)
+        except OSError as error:
+            raise _unwritable(self._destination, error) from None
+        self.rows += frame.height
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Put the folder in its place, or remove it if something went wrong."""
+        try:
+            self._close()
+            if kind is None:
+                self._settle()
+        except OSError as problem:
+            if kind is None:
+                raise _unwritable(self._destination, problem) from None
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _by_partition(self, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+        if self._partition == "none" or frame.is_empty():
+            return [("", frame)]
+        keyed = frame.with_columns(self._key().alias("__partition"))
+        pieces = keyed.partition_by("__partition", maintain_order=True, as_dict=True, include_key=False)
+        return [(str(key[0]), piece) for key, piece in pieces.items()]
+
+    def _key(self) -> pl.Expr:
+        time = pl.col("timestamp")
+        if self._clock == "relative":
+            return pl.format("day={}", (time.dt.epoch("us") // _DAY_US).cast(pl.String).str.zfill(5))
+        return time.dt.strftime("month=%Y-%m" if self._partition == "month" else "date=%Y-%m-%d")
+
+    def _write(self, name: str, frame: pl.DataFrame) -> None:
+        table = frame.to_arrow()
+        if self._open is None or self._open[0] != name:
+            self._close()
+            self._open = (name, self._writer(name, table.schema))
+        self._open[1].write_table(table.cast(self._open[1].schema), row_group_size=ROW_GROUP_ROWS)
+
+    def _writer(self, name: str, schema: pa.Schema) -> pq.ParquetWriter:
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        order = [pq.SortingColumn(schema.get_field_index("timestamp"))]
+        return pq.ParquetWriter(
+            folder / "part-0.parquet", schema.with_metadata(self._metadata), compression="zstd", sorting_columns=order
+        )
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def _settle(self) -> None:
+        made = self._folder / "part-0.parquet" if self._single else self._folder
+        if self._destination.is_dir():
+            old = Path(tempfile.mkdtemp(prefix=f".{self._destination.name}.", suffix=".old", dir=self._destination.parent))
+            self._destination.rename(old / "replaced")
+            made.rename(self._destination)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            made.replace(self._destination)
+
+
+def refuse_existing(destination: Path, *, force: bool) -> None:
+    """Raise if the destination is in the way.
+
+    With `force` a file, or a folder that holds nothing but a trace, may be replaced; other files are never touched.
+
+    Raises:
+        OutputError: naming the destination.
+    """
+    if not destination.exists():
+        return
+    if destination.is_dir() and not any(destination.iterdir()):
+        return
+    if not force:
+        raise OutputError(f"{destination} exists already", "Choose another name, or replace it with --force.")
+    strangers = [path for path in _files(destination) if not _ours(path.relative_to(destination))]
+    if destination.is_dir() and strangers:
+        raise OutputError(
+            f"{destination} holds files that are not of a trace ({strangers[0].name}), so --force does not replace it",
+            "Choose another folder, or remove it yourself.",
+        )
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if not path.is_dir()]
+
+
+def _ours(path: Path) -> bool:
+    return path.suffix == ".parquet" and all(_HIVE_FOLDER.fullmatch(part) for part in path.parts[:-1])
+
+
+def _unwritable(destination: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"{destination} cannot be written: {error.strerror or error}",
+        "Check the folder's permissions and the space left on its disk.",
+    )

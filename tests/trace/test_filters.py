@@ -1,0 +1,106 @@
+"""Filters: windows on both clocks, names, SQL predicates; what makes no sense is refused in two sentences."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import polars as pl
+import pytest
+
+from llmtrace.errors import MissingColumnError, UsageError
+from llmtrace.trace.filters import Filters
+
+FIRST = datetime(2025, 4, 11, 4)
+COLUMNS = ("timestamp", "input_tokens", "output_tokens", "user", "model")
+FRAME = pl.DataFrame(
+    {
+        "user": ["ann", "bob", "ann", None],
+        "model": ["a", "b", "b", "a"],
+        "input_tokens": [10, 2000, 30, None],
+    }
+)
+
+
+def kept(filters: Filters) -> list[int]:
+    predicate = filters.predicate()
+    assert predicate is not None
+    return FRAME.with_row_index().filter(predicate)["index"].to_list()
+
+
+def test_no_filter_lets_everything_through() -> None:
+    assert Filters().predicate() is None
+    assert Filters().columns() == frozenset()
+    assert Filters().described() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2025-04-12", datetime(2025, 4, 12)),
+        ("2025-04-11T08:30", datetime(2025, 4, 11, 8, 30)),
+        ("2025-04-11T08:30:00Z", datetime(2025, 4, 11, 8, 30)),
+        ("2025-04-11T08:30+02:00", datetime(2025, 4, 11, 6, 30)),
+        ("36h", datetime(2025, 4, 12, 16)),
+        ("2d", datetime(2025, 4, 13, 4)),
+        ("1h 30m", datetime(2025, 4, 11, 5, 30)),
+        ("0.5s", datetime(2025, 4, 11, 4, 0, 0, 500_000)),
+    ],
+)
+def test_moments(text: str, expected: datetime) -> None:
+    assert Filters(since=text).window(FIRST, "utc") == (expected, None)
+    assert Filters(until=text).window(FIRST, "utc") == (None, expected)
+
+
+def test_a_date_on_a_relative_clock_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--since 2025-04-12: this trace is on a relative clock") as caught:
+        Filters(since="2025-04-12").window(FIRST, "relative")
+    assert "--since 36h" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["yesterday", "3x", "2025-13-01", "36h ago", ""])
+def test_unreadable_moments_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not a time"):
+        Filters(until=text).window(FIRST, "utc")
+
+
+def test_an_empty_window_is_refused() -> None:
+    with pytest.raises(UsageError, match="is not before"):
+        Filters(since="2d", until="1d").window(FIRST, "relative")
+
+
+def test_names_and_predicate_hold_together() -> None:
+    assert kept(Filters(users=("ann",))) == [0, 2]
+    assert kept(Filters(users=("ann",), models=("b", "c"))) == [2]
+    assert kept(Filters(where="input_tokens > 20")) == [1, 2]
+    assert kept(Filters(models=("b",), where="input_tokens > 100")) == [1]
+
+
+@pytest.mark.parametrize("where", ["user = 'ann'", "USER = 'ann'", "\"user\" = 'ann'", "user IN ('ann', 'user')"])
+def test_user_means_the_column_although_sql_reserves_the_word(where: str) -> None:
+    assert kept(Filters(where=where)) == [0, 2]
+    assert Filters(where=where).columns() == {"user"}
+
+
+@pytest.mark.parametrize(
+    ("where", "problem"),
+    [
+        ("input_tokens >", "unable to parse"),
+        ("sum(input_tokens) > 3", "aggregate"),
+        ("avg(input_tokens) OVER (PARTITION BY model) > 3", "aggregate"),
+        ("input_tokens + 1", "gives Int64, not true or false"),
+        ("timestamp > '2025-01-01'", "--where timestamp"),
+    ],
+)
+def test_what_is_no_predicate_is_refused(where: str, problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Filters(where=where).check(COLUMNS)
+    assert problem in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_absent_columns_are_named_with_those_present() -> None:
+    with pytest.raises(MissingColumnError, match="--endpoint needs the column 'endpoint'") as caught:
+        Filters(endpoints=("chat",)).check(COLUMNS)
+    assert "timestamp, input_tokens, output_tokens, user, model" in caught.value.hint
+    with pytest.raises(MissingColumnError, match="instance"):
+        Filters(where="instance = 'i1'").check(COLUMNS)
