@@ -1,5 +1,59 @@
-"""Characterize an LLM-serving workload from its request trace."""
+"""Characterize an LLM-serving workload from its request trace.
+
+The library under the command line. Names are imported when they are first used, so that importing the package costs nothing.
+
+    import llmtrace
+
+    trace = llmtrace.open_trace("trace.parquet")
+    (result,) = llmtrace.run(trace, [llmtrace.Stats()])
+    print(result.scalars["requests"], result.tables["rates"])
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from llmtrace.analyses.stats import Stats
+    from llmtrace.engine.local import run
+    from llmtrace.errors import InputError, LlmtraceError, MissingColumnError, OutputError, UsageError
+    from llmtrace.formats.layout import ReadOptions
+    from llmtrace.result import Result
+    from llmtrace.trace import Filters, Trace, open_trace
+
+__all__ = [
+    "Filters",
+    "InputError",
+    "LlmtraceError",
+    "MissingColumnError",
+    "OutputError",
+    "ReadOptions",
+    "Result",
+    "Stats",
+    "Trace",
+    "UsageError",
+    "open_trace",
+    "run",
+]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "llmtrace.analyses.stats": ("Stats",),
+    "llmtrace.engine.local": ("run",),
+    "llmtrace.errors": ("InputError", "LlmtraceError", "MissingColumnError", "OutputError", "UsageError"),
+    "llmtrace.formats.layout": ("ReadOptions",),
+    "llmtrace.result": ("Result",),
+    "llmtrace.trace": ("Filters", "Trace", "open_trace"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module 'llmtrace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,130 @@
+"""The command line: the list of commands, and the one place where errors become two lines and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+from contextlib import suppress
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from llmtrace import __version__
+from llmtrace.commands.stats import stats
+from llmtrace.errors import LlmtraceError, OutputError
+from llmtrace.options import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llmtrace.options import Command
+
+__all__ = ["COMMANDS", "app", "entry", "main"]
+
+COMMANDS: Mapping[str, Sequence[Command]] = {
+    "Measure": (stats,),
+}
+"""Every command, in the order of the help, under the heading it stands there; the function's name is the command's."""
+
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+"""What a shell reports for a program that ended because its reader did: 128 and the number of SIGPIPE."""
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
+
+app = typer.Typer(
+    name="llmtrace",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"llmtrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _llmtrace(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Characterize an LLM-serving workload from its request trace."""
+
+
+for _panel, _commands in COMMANDS.items():
+    for _command in _commands:
+        app.command(_command.__name__.replace("_", "-"), rich_help_panel=_panel)(spread(_command))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and give its exit code; an error is two lines on standard error.
+
+    The codes: 0 done, 1 internal error, 2 usage, 3 input data, 4 missing column, 5 output, 130 interrupted, 141 nobody reads our
+    output any more.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="llmtrace", standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as leaving:  # how Typer ends when our output is not read, and after completing a word for the shell
+        code = CLOSED_PIPE if isinstance(leaving.__context__, BrokenPipeError) else leaving.code
+    except BrokenPipeError:
+        code = CLOSED_PIPE
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except LlmtraceError as error:
+        code = _report(error.message, error.hint, error.exit_code)
+    except typer.TyperException as error:
+        code = _report(*_usage(error), error.exit_code)
+    except OSError as error:
+        code = _report(*_trouble(error))
+    except MemoryError:
+        code = _report("out of memory", "Take fewer --threads, or a shorter window with --since and --until.", 1)
+    return code or 0
+
+
+def entry() -> None:
+    """Run the command line as a program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    code = main()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # What could not be written would be tried again when Python shuts down, and fail with a traceback there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def _report(message: str, hint: str, code: int) -> int:
+    with suppress(OSError):
+        sys.stderr.write(f"llmtrace: error: {_in_a_line(message)}\n  {_in_a_line(hint)}\n")
+    return code
+
+
+def _usage(error: typer.TyperException) -> tuple[str, str]:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "llmtrace"
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    return message, f"Run '{command} --help' to see what there is."
+
+
+def _trouble(error: OSError) -> tuple[str, str, int]:
+    where = f"{error.filename}: " if error.filename else ""
+    message = f"{where}{error.strerror or error}"
+    if error.errno in _CANNOT_WRITE:
+        return message, "Make room there, or write elsewhere.", OutputError.exit_code
+    return message, "Look at the file or device that is named, or at the one the command was reading or writing.", 1
+
+
+def _in_a_line(text: str) -> str:
+    """Line breaks as spaces, other control characters spelled out, so that a file name cannot draw on the terminal."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], " ".join(text.splitlines()))

@@ -1,0 +1,53 @@
+"""What every measuring command does: look at the output, open the trace, run the analyses, write the results, say the notes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llmtrace.analyses.base import Analysis
+    from llmtrace.options import Reading, Writing
+    from llmtrace.result import Result
+
+__all__ = ["deliver", "measure"]
+
+
+def measure(analyses: Sequence[Analysis], reading: Reading, writing: Writing) -> None:
+    """Run analyses over a trace in one scan and write a result each.
+
+    An output that is in the way is told before anything is read.
+
+    Raises:
+        LlmtraceError: if an option, a source or an output is not usable.
+    """
+    from llmtrace.engine.local import run
+    from llmtrace.engine.progress import progress_bar
+    from llmtrace.report import writers
+
+    writers.check(writing.target())
+    trace = reading.open()
+    with progress_bar(quiet=writing.quiet) as progress:
+        results = run(trace, analyses, threads=reading.threads, progress=progress)
+    for result in results:
+        deliver(result, writing)
+
+
+def deliver(result: Result, writing: Writing) -> None:
+    """Write a result where `writing` says; notes and the files written go to standard error unless it is quiet.
+
+    Raises:
+        OutputError: if an output is in the way or cannot be written.
+        UsageError: if there is no such table.
+    """
+    from llmtrace.report import writers
+
+    written = writers.write(result, writing.target(), sys.stdout)
+    if writing.quiet:
+        return
+    for note in result.notes:
+        sys.stderr.write(f"llmtrace: note: {note}\n")
+    for path in written:
+        sys.stderr.write(f"llmtrace: wrote {path}\n")

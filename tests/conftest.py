@@ -1,0 +1,37 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).parents[1]
+
+settings.register_profile("few", max_examples=20, deadline=None, derandomize=True)
+settings.register_profile("many", max_examples=500, deadline=None)
+settings.load_profile("few")
+
+
+@pytest.fixture(autouse=True)
+def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text is laid out for 80 columns without colour, whatever terminal the tests run in."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The folder that holds `llmtrace`, `docs` and `sample_traces`."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def real_traces() -> Path:
+    """The folder of published traces beside the repository; tests that need it are skipped where it is not."""
+    folder = ROOT.parent / "shared" / "traces"
+    if not folder.is_dir():
+        pytest.skip("the published traces are not on this machine")
+    return folder

@@ -1,0 +1,170 @@
+"""The command line through `main`: exit codes, and exactly two plain lines for whatever a user does wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from llmtrace import __version__, cli
+from llmtrace.cli import main
+from llmtrace.errors import InputError, LlmtraceError, MissingColumnError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Capture = pytest.CaptureFixture[str]
+
+
+def fails(arguments: list[str], capsys: Capture) -> tuple[int, str, str]:
+    """Exit code, message and hint of a call that must say just these on standard error, and nothing on standard output."""
+    code = main(arguments)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.endswith("\n")
+    message, hint = said.err.splitlines()
+    assert message.startswith("llmtrace: error: ")
+    assert hint.startswith("  ")
+    return code, message.removeprefix("llmtrace: error: "), hint.strip()
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Make every command raise this."""
+
+    def install(error: BaseException) -> None:
+        def raises(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr("llmtrace.options.Reading.open", raises)
+
+    return install
+
+
+def test_version(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"llmtrace {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
+def test_help_lists_every_command(arguments: list[str], capsys: Capture) -> None:
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    for commands in cli.COMMANDS.values():
+        assert all(command.__name__.replace("_", "-") in out for command in commands)
+
+
+def test_help_of_a_command_groups_its_options(capsys: Capture) -> None:
+    assert main(["stats", "-h"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"─ {panel} ─" in out for panel in ("Options", "Reading", "Filters", "Output"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["stat"], "No such command 'stat'. Did you mean 'stats'?", "Run 'llmtrace --help' to see what there is."),
+        (["--verbose"], "No such option: --verbose (Possible options: --version)", "Run 'llmtrace --help' to see what there is."),
+        (["stats"], "Missing argument 'SOURCE'", "Run 'llmtrace stats --help' to see what there is."),
+        (
+            ["stats", "t.csv", "--formt", "csv"],
+            "No such option: --formt (Possible options: --force, --format, --from)",
+            "Run 'llmtrace stats --help' to see what there is.",
+        ),
+        (
+            ["stats", "t.csv", "--format", "xml"],
+            "Invalid value for '--format': 'xml' is not one of 'table', 'csv', 'json', 'markdown', 'parquet'",
+            "Run 'llmtrace stats --help' to see what there is.",
+        ),
+        (
+            ["stats", "t.csv", "--since"],
+            "Option '--since' requires an argument",
+            "Run 'llmtrace --help' to see what there is.",
+        ),
+        (
+            ["stats", "t.csv", "--threads", "0"],
+            "Invalid value for '--threads': Input should be greater than or equal to 1",
+            "Run 'llmtrace stats --help' to see what there is.",
+        ),
+        (
+            ["stats", "t.csv", "--map", "user"],
+            "--map user: not of the form CANONICAL=COLUMN",
+            "Write for example --map user=account_id.",
+        ),
+        (
+            ["stats", "t.csv", "--map", "user=a", "--map", "user=b"],
+            "--map user=b: 'user' is mapped twice",
+            "Give each canonical column one source column.",
+        ),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str, hint: str, capsys: Capture) -> None:
+    assert fails(arguments, capsys) == (2, message, hint)
+
+
+def test_unknown_canonical_column_lists_those_there_are(capsys: Capture) -> None:
+    code, message, hint = fails(["stats", "t.csv", "--map", "tokens=it"], capsys)
+    assert (code, message) == (2, "--map tokens=it: there is no canonical column 'tokens'")
+    assert "input_tokens, output_tokens" in hint
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(LlmtraceError, 1), (UsageError, 2), (InputError, 3), (MissingColumnError, 4), (OutputError, 5)]
+)
+def test_our_errors_become_two_lines(
+    error: type[LlmtraceError], code: int, failing: Callable[[BaseException], None], capsys: Capture
+) -> None:
+    failing(error("a.csv: line one\nline two \x1b[31m", "Do\nthis."))
+    assert fails(["stats", "a.csv"], capsys) == (code, r"a.csv: line one line two \x1b[31m", "Do this.")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (OSError(28, "No space left on device", "out/rates.csv"), 5, "out/rates.csv: No space left on device"),
+        (OSError(5, "Input/output error"), 1, "Input/output error"),
+        (MemoryError(), 1, "out of memory"),
+    ],
+)
+def test_trouble_of_the_machine(
+    error: Exception, code: int, message: str, failing: Callable[[BaseException], None], capsys: Capture
+) -> None:
+    failing(error)
+    assert fails(["stats", "a.csv"], capsys)[:2] == (code, message)
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (BrokenPipeError(32, "Broken pipe"), 141)])
+def test_leaving_early_is_quiet(
+    error: BaseException, code: int, failing: Callable[[BaseException], None], capsys: Capture
+) -> None:
+    failing(error)
+    assert main(["stats", "a.csv"]) == code
+    assert capsys.readouterr() == ("", "")
+
+
+def test_our_bugs_show_themselves(failing: Callable[[BaseException], None]) -> None:
+    failing(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        main(["stats", "a.csv"])
+
+
+def test_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "llmtrace", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"llmtrace {__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell: str) -> None:
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    program = [sys.executable, "-m", "llmtrace", "--show-completion", shell]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
+    assert "_LLMTRACE_COMPLETE" in done.stdout
+
+
+def test_completion_of_a_command() -> None:
+    environment = {**os.environ, "_LLMTRACE_COMPLETE": "complete_bash", "COMP_WORDS": "llmtrace sta", "COMP_CWORD": "1"}
+    done = subprocess.run([sys.executable, "-m", "llmtrace"], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == ["stats"]

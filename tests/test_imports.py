@@ -1,0 +1,50 @@
+"""Heavy libraries are imported by the work that needs them, and by nothing before it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import llmtrace
+from llmtrace.cli import COMMANDS
+
+HEAVY = {"dask", "distributed", "matplotlib", "numba", "numpy", "polars", "pyarrow", "scipy"}
+NAMES = [command.__name__.replace("_", "-") for commands in COMMANDS.values() for command in commands]
+
+
+def imported_by(code: str) -> set[str]:
+    """Heavy libraries that a fresh interpreter has imported after running `code`."""
+    program = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stderr.split()} & HEAVY
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["nonsense"], *([name, "--help"] for name in NAMES)])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert imported_by(f"from llmtrace.cli import main; main({arguments})") == set()
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    assert imported_by("import llmtrace; llmtrace.__version__; llmtrace.LlmtraceError") == set()
+
+
+def test_reading_imports_no_drawing() -> None:
+    assert imported_by("from llmtrace import Result, open_trace, run").isdisjoint({"dask", "distributed", "matplotlib"})
+
+
+@pytest.mark.parametrize("name", llmtrace.__all__)
+def test_public_names_are_there_and_documented(name: str) -> None:
+    assert getattr(llmtrace, name).__doc__
+    assert name in dir(llmtrace)
+
+
+def test_public_names_have_one_home_each() -> None:
+    homes = [name for names in llmtrace._HOMES.values() for name in names]  # noqa: SLF001
+    assert sorted(homes) == sorted(llmtrace.__all__)
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        llmtrace.nonsense  # noqa: B018
