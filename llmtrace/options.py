@@ -8,6 +8,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
@@ -133,14 +134,14 @@ class Writing:
         ),
     ] = None
     output: Annotated[
-        str | None,
+        Path | None,
         typer.Option(
             metavar="DIR", help="Also write result.json, a CSV per table and the figures there.", rich_help_panel=_OUTPUT
         ),
     ] = None
-    figures: Annotated[str | None, typer.Option(metavar="DIR", help="Also write the figures there.", rich_help_panel=_OUTPUT)] = (
-        None
-    )
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write the figures there.", rich_help_panel=_OUTPUT)
+    ] = None
     figure_format: Annotated[Literal["png", "svg", "pdf"], typer.Option(help="Form of the figures.", rich_help_panel=_OUTPUT)] = (
         "png"
     )

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["deliver", "measure"]
 
+SHOW_NOTES = frozenset({"table", "markdown"})
+"""Formats that end with the notes, so that saying them once more on standard error would only repeat them."""
+
 
 def measure(analyses: Sequence[Analysis], reading: Reading, writing: Writing) -> None:
     """Run analyses over a trace in one scan and write a result each.
@@ -27,7 +30,8 @@ def measure(analyses: Sequence[Analysis], reading: Reading, writing: Writing) ->
     from llmtrace.engine.progress import progress_bar
     from llmtrace.report import writers
 
-    writers.check(writing.target())
+    for analysis in analyses:
+        writers.check(writing.target(), analysis.name)
     trace = reading.open()
     with progress_bar(quiet=writing.quiet) as progress:
         results = run(trace, analyses, threads=reading.threads, progress=progress)
@@ -36,7 +40,7 @@ def measure(analyses: Sequence[Analysis], reading: Reading, writing: Writing) ->
 
 
 def deliver(result: Result, writing: Writing) -> None:
-    """Write a result where `writing` says; notes and the files written go to standard error unless it is quiet.
+    """Write a result where `writing` says; unless it is quiet, standard error tells what was written, and the notes.
 
     Raises:
         OutputError: if an output is in the way or cannot be written.
@@ -44,10 +48,15 @@ def deliver(result: Result, writing: Writing) -> None:
     """
     from llmtrace.report import writers
 
-    written = writers.write(result, writing.target(), sys.stdout)
-    if writing.quiet:
-        return
-    for note in result.notes:
-        sys.stderr.write(f"llmtrace: note: {note}\n")
-    for path in written:
-        sys.stderr.write(f"llmtrace: wrote {path}\n")
+    writers.write(result, writing.target(), sys.stdout, _keep_quiet if writing.quiet else _say)
+    if not writing.quiet and writing.format not in SHOW_NOTES:
+        for note in result.notes:
+            _say(f"note: {note}")
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"llmtrace: {sentence}\n")
+
+
+def _keep_quiet(_: str) -> None:
+    pass

@@ -16,7 +16,10 @@ def stats(
         Literal["auto", "1m", "1h", "1d"], typer.Option(help="Width of the intervals that rates are counted in.")
     ] = "auto",
 ) -> None:
-    """How much of what, and when: requests, tokens, users and models over time, and how long requests are.
+    """How many requests and tokens, and when?
+
+    Rates of requests and tokens over time, side by side, with users, models and instances; how long requests and answers are,
+    overall and per model; what kinds of calls; the hours of the week.
 
     Hourly rates, with figures and tables in a folder:
 

@@ -1,0 +1,39 @@
+"""The command `convert`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from llmtrace.options import Reading
+
+__all__ = ["convert"]
+
+
+def convert(
+    reading: Reading,
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="The folder to make; one file if its name ends in .parquet.")
+    ],
+    partition: Annotated[Literal["day", "month", "none"], typer.Option(help="One folder per day, per month, or none.")] = "day",
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Replace a trace that stands there.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.")] = False,
+) -> None:
+    """What is the fastest form of this trace: canonical Parquet, sorted by time and partitioned.
+
+    Any readable source, streamed; nothing of the canonical columns is lost:
+
+        llmtrace convert trace.csv.gz trace --partition month
+    """
+    from llmtrace.engine import convert as engine
+    from llmtrace.engine.progress import progress_bar
+
+    trace = reading.open()
+    with progress_bar(quiet=quiet) as progress:
+        intake = engine.convert(trace, Path(destination), partition, force=force, progress=progress)
+    if not quiet:
+        notes = [*trace.notes, *intake.problems]
+        sys.stderr.writelines(f"llmtrace: note: {note}\n" for note in notes)
+        sys.stderr.write(f"llmtrace: wrote {destination}: {intake.kept:,} requests\n")

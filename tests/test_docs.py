@@ -1,0 +1,73 @@
+"""The documentation says what the program does: generated parts are fresh, and no command goes without help, page and example."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llmtrace.cli import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "docs" / "regenerate.py"
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+BY_NAME = {command.__name__.replace("_", "-"): command for commands in COMMANDS.values() for command in commands}
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def relative(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_generated_parts_are_fresh(page: Path) -> None:
+    done = subprocess.run([sys.executable, SCRIPT, "--check", page], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run make docs\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = [target for target in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in target]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_command_says_what_it_answers_and_shows_a_call(name: str) -> None:
+    text = BY_NAME[name].__doc__ or ""
+    assert text.partition("\n")[0].endswith((".", "?"))
+    assert re.search(rf"^ +llmtrace {name} \S", text, re.MULTILINE), "an indented example call is missing from the docstring"
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_command_has_a_page_with_an_executed_example(name: str) -> None:
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    assert re.search(rf"^```console\n\$ llmtrace {name} ", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_readme_lists_every_command(name: str) -> None:
+    assert f"[`{name}`](docs/{name}.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_readme_lists_no_command_that_does_not_exist() -> None:
+    listed = re.findall(r"\| \[`([\w-]+)`\]\(docs/", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert listed == list(BY_NAME)
+
+
+def test_a_stale_example_is_mended(tmp_path: Path) -> None:
+    regenerate = runpy.run_path(str(SCRIPT))["regenerated"]
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n\n```console\n$ echo one \\\n  two\nold\n$ true\nold\n```\n\n```sh\n$ echo not run\n```\n")
+    mended = "Before.\n\n```console\n$ echo one \\\n  two\none two\n$ true\n```\n\n```sh\n$ echo not run\n```\n"
+    assert regenerate(page) == mended
+
+
+def test_an_example_that_fails_is_no_example(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ ls nothing-here\n```\n")
+    with pytest.raises(RuntimeError, match="nothing-here"):
+        runpy.run_path(str(SCRIPT))["regenerated"](page)
