@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import re
+import shutil
 import sys
+import tempfile
 from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -95,6 +99,7 @@ def entry() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    _make_room_for_kernels()
     code = main()
     try:
         sys.stdout.flush()
@@ -102,6 +107,23 @@ def entry() -> None:
         # What could not be written would be tried again when Python shuts down, and fail with a traceback there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _make_room_for_kernels() -> None:
+    """Numba loads no kernel that it has nowhere to keep: beside the package, or in the user's cache."""
+    if "NUMBA_CACHE_DIR" in os.environ or os.access(Path(__file__).parent, os.W_OK) or _has_user_cache():
+        return
+    # A folder of a known name would let others plant code there; a new one costs compiling in every run.
+    os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="llmtrace-")
+    atexit.register(shutil.rmtree, os.environ["NUMBA_CACHE_DIR"], ignore_errors=True)
+
+
+def _has_user_cache() -> bool:
+    with suppress(OSError, RuntimeError):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "numba").expanduser()
+        cache.mkdir(parents=True, exist_ok=True)
+        return os.access(cache, os.W_OK)
+    return False
 
 
 def _report(message: str, hint: str, code: int) -> int:

@@ -15,6 +15,7 @@ from llmtrace.errors import InputError, LlmtraceError, MissingColumnError, Outpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 Capture = pytest.CaptureFixture[str]
 
@@ -168,3 +169,19 @@ def test_completion_of_a_command() -> None:
     environment = {**os.environ, "_LLMTRACE_COMPLETE": "complete_bash", "COMP_WORDS": "llmtrace sta", "COMP_CWORD": "1"}
     done = subprocess.run([sys.executable, "-m", "llmtrace"], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == ["stats"]
+
+
+def test_kernels_find_room_where_neither_package_nor_home_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    program = (
+        "import os\n"
+        "may = os.access\n"
+        "os.access = lambda path, mode: 'llmtrace-' in str(path) and may(path, mode)\n"
+        "from llmtrace.cli import entry\n"
+        "try:\n    entry()\nfinally:\n    print(os.path.isdir(os.environ['NUMBA_CACHE_DIR']), os.environ['NUMBA_CACHE_DIR'])\n"
+    )
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+    environment = {name: value for name, value in environment.items() if name not in {"XDG_CACHE_HOME", "NUMBA_CACHE_DIR"}}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].startswith(f"True {tmp_path / 'llmtrace-'}")
+    assert list(tmp_path.glob("llmtrace-*")) == [], "it is removed at the end"
