@@ -1,1 +1,48 @@
-"""."""
+"""Figures: one module per command, each a list of drawings by name.
+
+A drawing is a function from a result to a matplotlib figure. It takes every number from the result and computes no statistics.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from llmtrace.report import style
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from matplotlib.figure import Figure
+
+    from llmtrace.result import Result
+
+__all__ = ["figures", "names"]
+
+_MODULES = {
+    "stats": "llmtrace.report.figures.stats",
+}
+
+
+def names(command: str) -> tuple[str, ...]:
+    """The names of all figures that a command may draw, in order; none for a command without figures."""
+    return tuple(_drawings(command))
+
+
+def figures(result: Result, log: Callable[[str], None]) -> Iterator[tuple[str, Figure]]:
+    """The figures of a result by name. One whose data the result does not have is not drawn, and `log` hears why."""
+    for name, draw in _drawings(result.command).items():
+        try:
+            with style.look():
+                figure = draw(result)
+        except style.NoDataError as reason:
+            log(f"Figure {name} is not drawn: {reason}")
+        else:
+            yield name, figure
+
+
+def _drawings(command: str) -> Mapping[str, Callable[[Result], Figure]]:
+    if command not in _MODULES:
+        return {}
+    drawings: Mapping[str, Callable[[Result], Figure]] = import_module(_MODULES[command]).FIGURES
+    return drawings

@@ -1,0 +1,275 @@
+"""The look of every figure: half a page wide, legible in print and in grey, the same for all commands.
+
+Lines differ in colour (Okabe and Ito's palette, which the colour-blind can tell apart), in dash pattern and in marker. Text is
+7 points at 3.5 inches. Every figure ends in a caption line with the trace's name, period and filters.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from llmtrace.report.caption import caption
+from llmtrace.report.units import shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from numpy.typing import NDArray
+
+    from llmtrace.result import Result
+
+__all__ = [
+    "LINES",
+    "OVERALL",
+    "NoDataError",
+    "color_bar",
+    "count_axis",
+    "figure",
+    "legend",
+    "line",
+    "log_axis",
+    "look",
+    "names",
+    "relative_axis",
+    "save",
+    "share_axis",
+    "time_axis",
+]
+
+WIDTH_IN = 3.5
+DPI = 300
+TEXT_PT, CAPTION_PT = 7.0, 5.5
+NAME_LENGTH = 22
+CAPTION_LINE, CAPTION_LINES = 78, 3
+MARKED_UP_TO, MARKS = 40, 8
+"""A line of at most so many points shows each of them; how many a longer one shows where lines must be told apart."""
+RASTER_FROM = 20_000
+"""A line of more points is a picture in SVG and PDF too, which would be huge otherwise."""
+
+LINES: Sequence[tuple[str, Any, str]] = (
+    ("#0072B2", "-", "o"),
+    ("#D55E00", (0, (6, 1.2, 1.2, 1.2)), "s"),
+    ("#009E73", (0, (1.2, 0.9)), "^"),
+    ("#CC79A7", (0, (8, 1.8)), "D"),
+    ("#56B4E9", (0, (2.5, 1)), "v"),
+    ("#E69F00", (0, (6, 1, 1, 1, 1, 1)), "P"),
+)
+"""Colour, dash pattern and marker, to be taken in this order."""
+OVERALL = ("#888888", (0, (3.5, 1.5)), "x")
+"""The line of all requests, behind those of single models."""
+
+_LOOK: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": TEXT_PT,
+    "axes.labelsize": TEXT_PT,
+    "axes.titlesize": TEXT_PT,
+    "xtick.labelsize": TEXT_PT,
+    "ytick.labelsize": TEXT_PT,
+    "legend.fontsize": TEXT_PT,
+    "text.parse_math": False,
+    "text.color": "#222222",
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "#444444",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.labelpad": 2.5,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.4,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 2.2,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.minor.size": 1.5,
+    "ytick.minor.size": 1.5,
+    "legend.frameon": False,
+    "legend.handlelength": 2.4,
+    "legend.borderaxespad": 0.1,
+    "legend.columnspacing": 1.2,
+    "legend.labelspacing": 0.25,
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
+    "savefig.dpi": DPI,
+    "svg.hashsalt": "llmtrace",
+    "pdf.fonttype": 42,
+    "timezone": "UTC",
+}
+KILO = 1_000
+_SECONDS = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
+
+
+class NoDataError(Exception):
+    """A result lacks what a figure shows; the message says what."""
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """Draw and save in our style inside the block, whatever the user's matplotlib settings, which stay as they are."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_LOOK)  # type: ignore[arg-type]
+        yield
+
+
+def figure(result: Result, *, panels: int = 1, panel_in: float = 1.9) -> tuple[Figure, list[Axes]]:
+    """A captioned figure with panels one above the other on a common x axis, each `panel_in` inches high."""
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=(WIDTH_IN, panels * panel_in + 0.3), layout="constrained")
+    axes = drawing.subplots(panels, sharex=True, squeeze=False)[:, 0]
+    drawing.supxlabel(_wrapped(caption(result)), x=0.01, ha="left", fontsize=CAPTION_PT, color="#666666")
+    return drawing, list(axes)
+
+
+def line(axes: Axes, x: NDArray[np.float64], y: pl.Series, style: tuple[str, Any, str], *, marked: bool = False) -> Line2D:
+    """Draw a line; what is null is a gap. A line of few points shows them all, a `marked` one some, to tell it from others."""
+    color, dashes, marker = style
+    few = y.len() <= MARKED_UP_TO
+    return axes.plot(
+        x,
+        y.cast(pl.Float64).to_numpy(),
+        color=color,
+        linestyle=dashes,
+        marker=marker if few or marked else "",
+        markevery=1 if few else (y.len() // (2 * MARKS), y.len() // MARKS),
+        rasterized=y.len() > RASTER_FROM,
+    )[0]
+
+
+def legend(drawing: Figure, lines: Sequence[Line2D], labels: Sequence[str], *, columns: int = 3) -> None:
+    """Name the lines above the axes, where nothing is covered; a line alone needs no name."""
+    if len(lines) == 1:
+        return
+    # A leading underscore would hide a line from matplotlib's legend.
+    shown = [f" {label}" if label.startswith("_") else label for label in labels]
+    drawing.legend(lines, shown, loc="outside upper left", ncols=min(columns, len(shown)))
+
+
+def names(wanted: Sequence[str]) -> list[str]:
+    """Names short enough for a legend and still different: without their organisation, then without their middle.
+
+    >>> names(["meta/llama-3.3-70b-instruct-fp8", "a/chat", "b/chat"])
+    ['llama-3.3-7…struct-fp8', 'a/chat', 'b/chat']
+    """
+    whole = [visible(name) for name in wanted]
+    bare = [name.rpartition("/")[2] or name for name in whole]
+    short = [shortened(part if bare.count(part) == 1 else name, NAME_LENGTH) for part, name in zip(bare, whole, strict=True)]
+    return [name if short.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(short, 1)]
+
+
+def count_axis(axes: Axes, label: str) -> None:
+    """A linear y axis of counts from zero, with SI prefixes."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.set_ylabel(label)
+    axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10], min_n_ticks=3))
+    axes.yaxis.set_major_formatter(FuncFormatter(_prefixed))
+
+
+def relative_axis(axes: Axes, label: str) -> None:
+    """A linear y axis of multiples from zero, with a line at one."""
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+    axes.axhline(1, color="#999999", linewidth=0.6, zorder=1)
+
+
+def share_axis(axes: Axes, label: str) -> None:
+    """A y axis of shares from 0 to 1."""
+    axes.set_ylabel(label)
+    axes.set_ylim(0, 1.01)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
+
+
+def log_axis(axes: Axes, label: str, *, prefixes: bool) -> None:
+    """A logarithmic x axis, with SI prefixes or plain numbers; a zero lies beyond its left end."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter, StrMethodFormatter
+
+    axes.set_xlabel(label)
+    axes.set_xscale("log", nonpositive="clip")
+    axes.xaxis.set_major_formatter(FuncFormatter(_prefixed) if prefixes else StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def time_axis(axes: Axes, times: pl.Series) -> NDArray[np.float64]:
+    """Make the x axis one of time and return the positions on it: dates, or on a relative clock time since the first request."""
+    if times.dtype.is_numeric():
+        symbol, size = _time_unit(float(times.max() or 0) - float(times.min() or 0))  # type: ignore[arg-type]
+        axes.set_xlabel(f"Time since first request ({symbol})")
+        positions: NDArray[np.float64] = times.to_numpy() / size
+    else:
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+
+        locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        axes.set_xlabel("Time (UTC)")
+        positions = date2num(times.cast(pl.Datetime("us")).to_numpy())  # type: ignore[no-untyped-call]
+    if len(positions) == 1:
+        axes.set_xlim(positions[0] - 0.5, positions[0] + 0.5)
+    return positions
+
+
+def color_bar(axes: Axes, mesh: ScalarMappable, label: str, *, clipped: bool) -> None:
+    """The scale of a heat map's colours; `clipped` says that some cells lie beyond its end."""
+    from matplotlib.ticker import FuncFormatter
+
+    extend = "max" if clipped else "neither"
+    bar = axes.figure.colorbar(mesh, ax=axes, extend=extend, format=FuncFormatter(_prefixed), pad=0.02)
+    bar.set_label(label)
+    bar.outline.set_visible(False)
+
+
+def save(drawing: Figure, file_format: str) -> bytes:
+    """The figure as a file, the same bytes for the same figure and version of matplotlib."""
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
+    stream = io.BytesIO()
+    drawing.align_ylabels()
+    with look(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        drawing.savefig(stream, format=file_format, metadata=metadata)
+    return stream.getvalue()
+
+
+def _prefixed(value: float, _position: int | None = None) -> str:
+    """A tick of a count: with an SI prefix from a thousand on.
+
+    >>> [_prefixed(value) for value in (0.25, 750, 2_500_000)]
+    ['0.25', '750', '2.5 M']
+    """
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep=" ")(value) if abs(value) >= KILO else f"{value:g}"
+
+
+def _time_unit(span_s: float) -> tuple[str, float]:
+    """The unit in which a span has at least two to show.
+
+    >>> _time_unit(3537.0)
+    ('min', 60.0)
+    """
+    return next((pair for pair in _SECONDS if span_s >= 2 * pair[1]), _SECONDS[-1])
+
+
+def _wrapped(text: str) -> str:
+    """A caption on as many lines as it may take; what does not fit ends in an ellipsis."""
+    import textwrap
+
+    return "\n".join(textwrap.wrap(text, CAPTION_LINE, max_lines=CAPTION_LINES, placeholder=" …", break_on_hyphens=False))
