@@ -1,6 +1,6 @@
 """The command `stats`."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ def stats(
     reading: Reading,
     writing: Writing,
     interval: Annotated[
-        Literal["auto", "1m", "1h", "1d"], typer.Option(help="Width of the intervals that rates are counted in.")
+        str, typer.Option(metavar="WIDTH", help="Width of the intervals that rates are counted in, as 1m, 1h or 1d.")
     ] = "auto",
 ) -> None:
     """How many requests and tokens, and when?
