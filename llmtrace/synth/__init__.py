@@ -1,1 +1,1 @@
-"""."""
+"""The workload generator."""

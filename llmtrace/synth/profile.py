@@ -1,0 +1,214 @@
+"""Profile: the shape of a synthetic workload, apart from its size.
+
+Every number that cannot be set on the command line stands here, with its unit. `PAPER_YEAR` follows the published outline of a
+year of LLM serving (Nixon et al., "A Year in LLM Serving", arXiv 2608.13573); it resembles that year, it was not fitted to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmtrace.synth.draws import Lognormal
+
+__all__ = ["PAPER_YEAR", "Profile", "Role"]
+
+
+@dataclass(frozen=True)
+class Role:
+    """One way of using a model.
+
+    A visit opens `calls` sessions, `call_gap_s` after each other; a session has `turns`. The first turn's input is the
+    application's shared system prompt and `opening_tokens`; each later one's is the turn before with its answer, and
+    `reply_tokens` of new text.
+
+    Attributes:
+        name: a word for it.
+        visits: its share of the visits.
+        calls: sessions opened side by side.
+        call_gap_s: time between their beginnings.
+        turns: requests in a session.
+        think_s: time from an answer to the next turn: a person reading and typing, or a tool running.
+        opening_tokens: the user's own text in the first turn.
+        call_spread: factor on it that tells the calls of one visit apart.
+        reply_tokens: new text in a later turn.
+        output_tokens: length of an answer, before the year's drift.
+        streamed: share of its users that stream.
+        punctual: share of its users whose visits start on a whole second of their own minute of the hour, as scheduled jobs do.
+    """
+
+    name: str
+    visits: float
+    calls: Lognormal
+    call_gap_s: Lognormal
+    turns: Lognormal
+    think_s: Lognormal
+    opening_tokens: Lognormal
+    call_spread: Lognormal
+    reply_tokens: Lognormal
+    output_tokens: Lognormal
+    streamed: float
+    punctual: float = 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What repeats in every synthetic workload of a kind.
+
+    Sequences that go with time are equally spaced over a year; a longer trace is one longer year, a shorter one its beginning.
+
+    Attributes:
+        roles: the ways of using a model.
+        volume: requests a day over the year, relative.
+        weekdays: requests by day of the week from Monday, relative.
+        hours: requests by hour of a working day in UTC, relative.
+        weekend_hours: the same for Saturday and Sunday.
+        day_noise: relative standard deviation of a day's requests.
+        output_drift: factor on output tokens over the year.
+        chat: share of users on the chat endpoint over the year; the others use completion.
+        streamed: factor on each role's streaming share over the year.
+        user_exponent: Zipf exponent of the users' activity.
+        user_shift: Mandelbrot's shift of it, which keeps the busiest users apart from the rest of the world.
+        newcomers: share of the users that arrive during the trace; the others were there before.
+        stay_days: how long a user stays.
+        user_scale: factor on a user's own text.
+        cohort_growth: how much larger that factor is for users who come at the end.
+        explore: chance that a visit tries any model instead of the user's usual.
+        stray: chance that a visit is in any role instead of the user's usual.
+        users_per_app: users who share an application, and so a system prompt.
+        system_tokens: length of a system prompt.
+        model_exponent: Zipf exponent of the models' appeal.
+        model_shift: Mandelbrot's shift of it.
+        before_days: how long before the trace the oldest models came.
+        rise_days: time from a model's release to its peak.
+        head_half_life_days: time in which the appeal of the most popular model halves and halves again.
+        tail_half_life_days: the same for the least popular one.
+        verbosity: a model's factor on output tokens.
+        prefill_tokens_per_s: a model's speed on input that is not cached.
+        decode_tokens_per_s: a model's speed on output, for one request.
+        overhead_s: time to first token besides waiting and prefill.
+        jitter: factor on what a request takes.
+        failed: chance that a session ends in a failed request.
+        context_tokens: longest input that a model takes.
+        keep_s: how long an instance keeps a prefix that nobody asks for.
+        patience_s: queueing at which a request goes to another instance than its user's last.
+    """
+
+    roles: tuple[Role, ...]
+    volume: tuple[float, ...]
+    weekdays: tuple[float, ...]
+    hours: tuple[float, ...]
+    weekend_hours: tuple[float, ...]
+    day_noise: float
+    output_drift: tuple[float, ...]
+    chat: tuple[float, ...]
+    streamed: tuple[float, ...]
+    user_exponent: float
+    user_shift: float
+    newcomers: float
+    stay_days: Lognormal
+    user_scale: Lognormal
+    cohort_growth: float
+    explore: float
+    stray: float
+    users_per_app: int
+    system_tokens: Lognormal
+    model_exponent: float
+    model_shift: float
+    before_days: float
+    rise_days: float
+    head_half_life_days: float
+    tail_half_life_days: float
+    verbosity: Lognormal
+    prefill_tokens_per_s: Lognormal
+    decode_tokens_per_s: Lognormal
+    overhead_s: Lognormal
+    jitter: Lognormal
+    failed: float
+    context_tokens: int
+    keep_s: float
+    patience_s: float
+
+
+_CHAT = Role(
+    name="chat",
+    visits=0.6,
+    calls=Lognormal(1, 0),
+    call_gap_s=Lognormal(1, 0),
+    turns=Lognormal(1.9, 0.9, low=1, high=60),
+    think_s=Lognormal(14, 1.5, low=0.5, high=7200),
+    opening_tokens=Lognormal(900, 1.4, low=4, high=60_000),
+    call_spread=Lognormal(1, 0),
+    reply_tokens=Lognormal(90, 1.2, low=1, high=20_000),
+    output_tokens=Lognormal(260, 0.9, low=1, high=8_000),
+    streamed=0.85,
+)
+_AGENT = Role(
+    name="agent",
+    visits=0.2,
+    calls=Lognormal(1, 0.4, low=1, high=4),
+    call_gap_s=Lognormal(0.5, 1, low=0.01, high=30),
+    turns=Lognormal(5, 0.8, low=1, high=60),
+    think_s=Lognormal(1.5, 1.3, low=0.05, high=3600),
+    opening_tokens=Lognormal(6_000, 0.9, low=100, high=90_000),
+    call_spread=Lognormal(1, 0.2),
+    reply_tokens=Lognormal(700, 1.1, low=1, high=30_000),
+    output_tokens=Lognormal(150, 1.0, low=1, high=8_000),
+    streamed=0.5,
+)
+_BATCH = Role(
+    name="batch",
+    visits=0.2,
+    calls=Lognormal(9, 1.2, low=2, high=200),
+    call_gap_s=Lognormal(0.02, 1.3, low=0.000_01, high=5),
+    turns=Lognormal(1, 0.25, low=1, high=3),
+    think_s=Lognormal(0.5, 1.0, low=0.01, high=600),
+    opening_tokens=Lognormal(2_200, 0.9, low=10, high=60_000),
+    call_spread=Lognormal(1, 0.04),
+    reply_tokens=Lognormal(120, 1.0, low=1, high=20_000),
+    output_tokens=Lognormal(190, 0.8, low=1, high=8_000),
+    streamed=0.12,
+    punctual=0.3,
+)
+
+PAPER_YEAR = Profile(
+    roles=(_CHAT, _AGENT, _BATCH),
+    volume=(0.40, 0.62, 0.86, 1.08, 1.25, 1.33, 1.36, 1.28, 1.14, 1.0, 0.92, 0.84, 0.78),
+    weekdays=(1.0, 1.05, 1.07, 1.06, 0.98, 0.72, 0.68),
+    hours=(
+        *(0.55, 0.48, 0.44, 0.42, 0.43, 0.48, 0.58, 0.72, 0.88, 1.02, 1.12, 1.18),
+        *(1.24, 1.34, 1.46, 1.55, 1.60, 1.58, 1.52, 1.44, 1.30, 1.10, 0.88, 0.68),
+    ),
+    weekend_hours=(
+        *(0.72, 0.66, 0.60, 0.56, 0.54, 0.54, 0.58, 0.66, 0.78, 0.92, 1.04, 1.12),
+        *(1.18, 1.22, 1.28, 1.32, 1.36, 1.38, 1.38, 1.34, 1.26, 1.14, 1.0, 0.86),
+    ),
+    day_noise=0.09,
+    output_drift=(1.7, 1.6, 1.45, 1.25, 1.1, 0.95, 0.8, 0.68, 0.58, 0.5, 0.43, 0.38, 0.34),
+    chat=(0.62, 0.68, 0.74, 0.8, 0.84, 0.88, 0.9),
+    streamed=(1.0, 0.96, 0.9, 0.84, 0.78, 0.72, 0.66),
+    user_exponent=1.15,
+    user_shift=9.0,
+    newcomers=0.75,
+    stay_days=Lognormal(120, 1.0, low=2),
+    user_scale=Lognormal(1.0, 0.45, low=0.1, high=8),
+    cohort_growth=0.8,
+    explore=0.3,
+    stray=0.3,
+    users_per_app=20,
+    system_tokens=Lognormal(700, 1.0, low=16, high=12_000),
+    model_exponent=1.1,
+    model_shift=1.5,
+    before_days=90.0,
+    rise_days=25.0,
+    head_half_life_days=55.0,
+    tail_half_life_days=260.0,
+    verbosity=Lognormal(1.0, 0.5, low=0.3, high=4),
+    prefill_tokens_per_s=Lognormal(9_000, 0.5, low=2_000, high=40_000),
+    decode_tokens_per_s=Lognormal(48, 0.45, low=12, high=180),
+    overhead_s=Lognormal(0.3, 0.5, low=0.03, high=4),
+    jitter=Lognormal(1.0, 0.25, low=0.4, high=4),
+    failed=0.03,
+    context_tokens=131_072,
+    keep_s=1200.0,
+    patience_s=1.5,
+)
