@@ -47,7 +47,8 @@ class Raw:
         kind: how the bytes are laid out; in `csv` and `jsonl` every raw column is a String (nested JSON as its text).
         schema: raw column name to dtype, hive keys included.
         head: the first rows, at most 100, in raw form.
-        metadata: the key-value metadata of a Parquet file.
+        metadata: the key-value metadata of a Parquet file; of delimited text its `separator`.
+        notes: what the source itself has to say, to be passed on in the reading.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Raw:
     schema: Mapping[str, pl.DataType]
     head: pl.DataFrame
     metadata: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class Reading:
         cells: canonical column to its cell; canonical columns that the source lacks are absent.
         block_size: tokens per prefix block where `block_hashes` is present.
         notes: what a reader of the numbers must know about this reading.
+        counted: a sentence with `{count}` in it, to an expression over the raw columns that is true for the rows it counts; said
+            only where there are any.
     """
 
     layout: str
@@ -89,6 +93,7 @@ class Reading:
     cells: Mapping[str, Cell]
     block_size: int | None = None
     notes: tuple[str, ...] = ()
+    counted: Mapping[str, pl.Expr] = field(default_factory=dict)
 
 
 class Layout(Protocol):

@@ -1,0 +1,191 @@
+"""Content: what the bytes of a file are, whatever it is called."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zipfile
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, BinaryIO, Literal, TypeAlias
+
+import pyarrow as pa
+
+from llmtrace.errors import InputError
+from llmtrace.formats.spool import CHUNK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["PARQUET", "Head", "Wrap", "damaged", "is_junk", "look", "members", "opened", "text_encoding", "unwrapped", "wrap_of"]
+
+Wrap: TypeAlias = Literal["gzip", "zstd", "zip"]
+Stream: TypeAlias = "IO[bytes] | gzip.GzipFile"
+PARQUET = b"PAR1"
+MAGIC: tuple[tuple[bytes, Wrap], ...] = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "zip"))
+BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+HEAD_BYTES = 1 << 20
+_BROKEN_ZIP = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+LONGEST_LINE = 1 << 26
+"""Where the search for the end of a first line is given up: there is one line, or none."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file, unpacked.
+
+    Attributes:
+        wrap: how the file is compressed; None if it is not.
+        data: its first plain bytes, at least a whole line where there is one.
+        stored: the bytes of the file that they take.
+        whole: whether they are all there is.
+    """
+
+    wrap: Wrap | None
+    data: bytes
+    stored: int
+    whole: bool
+
+
+def look(path: str, name: str) -> Head:
+    """The beginning of a file.
+
+    Raises:
+        InputError: if it cannot be opened, is empty, or its compression is damaged.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            wrap = wrap_of(file.read(4))
+            if wrap == "zip":
+                return Head(wrap, b"", 0, whole=False)
+            file.seek(0)
+            with _decompressed(file, wrap) as plain:
+                data = _whole_line(plain)
+                whole = not plain.read(1)
+                stored = Path(path).stat().st_size if whole else file.tell()
+    except (IsADirectoryError, PermissionError) as error:
+        raise InputError(f"{name} cannot be read: {error.strerror}", "Check the file's permissions.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(name, error) from None
+    if not data.strip():
+        raise InputError(f"{name} is empty", "Give a file with requests in it, or leave this one out.")
+    return Head(wrap, data, stored, whole)
+
+
+def wrap_of(start: bytes) -> Wrap | None:
+    """How a file is compressed that starts with these bytes."""
+    return next((wrap for magic, wrap in MAGIC if start.startswith(magic)), None)
+
+
+def text_encoding(data: bytes, name: str) -> str:
+    """The encoding of text that starts with these bytes.
+
+    Raises:
+        InputError: if it is no text.
+    """
+    marked = next((encoding for bom, encoding in BOMS if data.startswith(bom)), None)
+    if marked is None and b"\0" in data:
+        raise InputError(
+            f"{name} is neither Parquet nor text",
+            "Give Parquet, CSV, TSV or JSON lines, plain or in gzip, zstd or zip; a spreadsheet must be saved as CSV first.",
+        )
+    return marked or "utf-8"
+
+
+@contextmanager
+def opened(path: str, wrap: Wrap | None, name: str) -> Iterator[Stream]:
+    """The plain bytes of a file as a stream.
+
+    Raises:
+        InputError: if its compression is damaged, also where that shows while the stream is read.
+    """
+    try:
+        with Path(path).open("rb") as file, _decompressed(file, wrap) as plain:
+            yield plain
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(name, error) from None
+
+
+def unwrapped(path: str, wrap: Wrap | None, name: str, encoding: str = "utf-8") -> Iterator[bytes]:
+    """The plain bytes of a file, chunk by chunk, those of text in UTF-8.
+
+    Raises:
+        InputError: if its compression is damaged.
+    """
+    with opened(path, wrap, name) as plain:
+        if encoding == "utf-8":
+            yield from iter(lambda: plain.read(CHUNK), b"")
+        else:
+            text = io.TextIOWrapper(plain, encoding, errors="replace", newline="")
+            yield from (chunk.encode() for chunk in iter(lambda: text.read(CHUNK), ""))
+
+
+def members(path: str, name: str) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Name and content of the files in a zip archive.
+
+    Raises:
+        InputError: if the archive is damaged or has no files.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = [entry for entry in archive.infolist() if not entry.is_dir() and not is_junk(PurePosixPath(entry.filename))]
+            yield from ((entry.filename, _chunks(archive, entry, name)) for entry in inside)
+    except _BROKEN_ZIP as error:
+        raise damaged(name, error) from None
+    if not inside:
+        raise InputError(f"{name} is an archive without files", "Give an archive that holds a trace.")
+
+
+def is_junk(path: PurePosixPath) -> bool:
+    """Whether a file is there for the file system, a job or a person, not for its content.
+
+    >>> is_junk(PurePosixPath("a/._part.csv")), is_junk(PurePosixPath("_SUCCESS")), is_junk(PurePosixPath("part.csv"))
+    (True, True, False)
+    """
+    name = path.name.lower()
+    hidden = any(part.startswith((".", "_")) for part in path.parts)
+    return hidden or name.endswith((".tmp", ".part", ".crdownload", "~")) or name.startswith(("readme", "license"))
+
+
+def damaged(name: str, error: Exception) -> InputError:
+    """The error for a source whose content cannot be read to its end."""
+    reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+    return InputError(
+        f"{name} is damaged: {reason}", "Copy or download the file again; if it is text, look for a quote that is not closed."
+    )
+
+
+def _chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> Iterator[bytes]:
+    try:
+        with archive.open(entry) as member:
+            yield from iter(lambda: member.read(CHUNK), b"")
+    except _BROKEN_ZIP as error:
+        raise damaged(f"{name}/{entry.filename}", error) from None
+
+
+@contextmanager
+def _decompressed(file: BinaryIO, wrap: Wrap | None) -> Iterator[Stream]:
+    if wrap == "gzip":
+        with gzip.open(file) as plain:
+            yield plain
+    elif wrap == "zstd":
+        with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as plain:
+            yield plain
+    else:
+        yield file
+
+
+def _whole_line(plain: Stream) -> bytes:
+    data = plain.read(HEAD_BYTES)
+    while b"\n" not in data and len(data) < LONGEST_LINE and (more := plain.read(len(data))):
+        data += more
+    return data

@@ -1,0 +1,218 @@
+"""Sources: what the user names, as single readable files, each with its raw columns.
+
+What a file is, its content tells: Parquet, delimited text or JSON, plain or compressed by gzip, zstd or zip. Polars reads
+gzip and zstd as they stand; everything else that is not plain UTF-8 (zip, UTF-16, JSON documents, standard input) is unpacked
+to a temporary file first.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+
+from llmtrace.errors import InputError
+from llmtrace.formats import content, footer
+from llmtrace.formats.delimited import Delimited
+from llmtrace.formats.delimited import sniff as sniff_delimited
+from llmtrace.formats.documents import is_document, objects
+from llmtrace.formats.footer import RowGroup
+from llmtrace.formats.layout import Raw
+from llmtrace.formats.lines import Lines
+from llmtrace.formats.lines import sniff as sniff_lines
+from llmtrace.formats.places import Place, expand
+from llmtrace.formats.spool import CHUNK, spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["RowGroup", "Source", "find"]
+
+HEAD_ROWS = 100
+STANDARD_INPUT = "standard input"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One readable file; a description that pickles, without open handles.
+
+    Attributes:
+        name: what messages call it.
+        path: what is scanned: the file, or the temporary one that it was unpacked to.
+        kind: how its bytes are laid out.
+        text: separator, columns and such of text; None for Parquet.
+        hive: the `key=value` folders of its path below the root that the user named.
+        bytes_per_row: stored bytes per row in the first rows of text.
+    """
+
+    name: str
+    path: str
+    kind: Literal["parquet", "csv", "jsonl"]
+    text: Delimited | Lines | None = None
+    hive: Mapping[str, str] = field(default_factory=dict)
+    bytes_per_row: float = 1.0
+
+    def scan(self) -> pl.LazyFrame:
+        """Its raw columns, rows in file order; of text, every column is a String.
+
+        A hive key is a further String column, unless the file has that column itself.
+        """
+        if self.text is None:
+            frame = pl.scan_parquet(self.path, hive_partitioning=False, glob=False)
+        else:
+            frame = self.text.scan(self.path)
+        return frame.with_columns(*self._constants()) if self.hive else frame
+
+    def raw(self) -> Raw:
+        """What a layout sees: names, dtypes, the first rows and metadata.
+
+        Raises:
+            InputError: if not even the first rows can be read.
+        """
+        try:
+            if self.text is None:
+                head = pl.read_parquet(self.path, n_rows=HEAD_ROWS, hive_partitioning=False, glob=False)
+            else:
+                head = self.text.head(self.path, HEAD_ROWS)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise self.damaged(error) from None
+        head = head.with_columns(*self._constants())
+        return Raw(self.name, self.kind, dict(head.schema), head, self._metadata(), self.notes)
+
+    def rows(self) -> int | None:
+        """Its number of rows, from the footer of Parquet; None for text, which must be read to know."""
+        return footer.metadata(self.path).num_rows if self.text is None else None
+
+    def estimated_rows(self) -> int:
+        """Its number of rows, for text as the size of the file and the length of its first rows suggest."""
+        return self.rows() or 0 if self.text is None else round(Path(self.path).stat().st_size / self.bytes_per_row)
+
+    def row_groups(self, column: str) -> list[RowGroup]:
+        """The row groups of Parquet in file order, described for a raw column; of text there are none."""
+        return footer.row_groups(self.path, column) if self.text is None else []
+
+    def sorted_by(self, column: str) -> bool:
+        """Whether a Parquet file says that the rows of each of its row groups ascend by this raw column."""
+        return self.text is None and footer.sorted_by(self.path, column)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its raw columns, hive keys left out."""
+        if self.text is None:
+            return tuple(footer.schema(self.path))
+        return self.text.columns
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know about the file."""
+        return tuple(
+            f"{self.name}: '{key}' is taken from the file, not from the folder {key}={value}."
+            for key, value in self.hive.items()
+            if key in self.columns
+        )
+
+    def damaged(self, error: Exception) -> InputError:
+        """The error for the user when reading the file fails in the middle."""
+        return content.damaged(self.name, error)
+
+    def _constants(self) -> Iterator[pl.Expr]:
+        own = self.columns if self.hive else ()
+        return (pl.lit(value).alias(key) for key, value in self.hive.items() if key not in own)
+
+    def _metadata(self) -> dict[str, str]:
+        if self.text is None:
+            return footer.key_values(self.path)
+        return {"separator": self.text.separator} if isinstance(self.text, Delimited) else {}
+
+
+def find(sources: Sequence[str]) -> list[Source]:
+    """The readable files behind what the user names, in that order; in a folder by path, and each file once.
+
+    Args:
+        sources: files, folders (with hive partitions), globs, addresses such as `s3://...`, and `-` for standard input.
+
+    Raises:
+        InputError: if a source is missing, empty, damaged, not permitted, or holds no trace.
+    """
+    found: dict[str, list[Source]] = {}
+    for source in sources:
+        for place in [_standard_input()] if source == "-" else expand(source):
+            key = os.path.realpath(place.path) if "://" not in place.path else place.path
+            if key not in found:
+                found[key] = _at(place)
+    return [source for group in found.values() for source in group]
+
+
+def _standard_input() -> Place:
+    stream = sys.stdin.buffer
+    if sys.stdin.isatty():
+        raise InputError("- reads standard input, which is a terminal", "Pipe a trace into it: llmtrace ... - < trace.csv")
+    path = spool(iter(lambda: stream.read(CHUNK), b""), STANDARD_INPUT)
+    with Path(path).open("rb") as file:
+        if file.read(len(content.PARQUET)) == content.PARQUET:
+            raise InputError(
+                "Standard input is Parquet, which cannot be read as a stream", "Give the path of the file instead of -."
+            )
+    return Place(path, STANDARD_INPUT)
+
+
+def _at(place: Place) -> list[Source]:
+    """The sources in a file: one, or several in a zip archive."""
+    if "://" in place.path:
+        return [_parquet(place)]
+    head = content.look(place.path, place.name)
+    if head.wrap == "zip":
+        return _unzipped(place)
+    if head.data.startswith(content.PARQUET) and head.wrap is None:
+        return [_parquet(place)]
+    if head.data.startswith(content.PARQUET) or content.wrap_of(head.data) is not None:
+        return _at(Place(spool(content.unwrapped(place.path, head.wrap, place.name), place.name), place.name, place.hive))
+    encoding = content.text_encoding(head.data, place.name)
+    if encoding not in {"utf-8", "utf-8-sig"}:
+        plain = content.unwrapped(place.path, head.wrap, place.name, encoding)
+        return _at(Place(spool(plain, place.name), place.name, place.hive))
+    return [_text(place, head, head.data.decode(encoding, errors="replace"))]
+
+
+def _parquet(place: Place) -> Source:
+    try:
+        footer.metadata(place.path)
+    except (OSError, ValueError) as error:
+        raise content.damaged(place.name, error) from None
+    return Source(place.name, place.path, "parquet", hive=place.hive)
+
+
+def _unzipped(place: Place) -> list[Source]:
+    return [
+        source
+        for name, chunks in content.members(place.path, place.name)
+        for source in _at(Place(spool(chunks, place.name), f"{place.name}/{name}", place.hive))
+    ]
+
+
+def _text(place: Place, head: content.Head, text: str) -> Source:
+    """The source of plain UTF-8 text; its last line counts only if it is whole."""
+    lines = text.split("\n") if head.whole else text.split("\n")[:-1] or [text]
+    if text.lstrip().startswith(("{", "[")):
+        if is_document(lines, whole=head.whole):
+            return _unpacked(place, head)
+        fields = sniff_lines(lines, place.name)
+        filled = sum(1 for line in lines if line.strip())
+        return Source(place.name, place.path, "jsonl", fields, place.hive, head.stored / filled)
+    layout = sniff_delimited(text, place.name)
+    rows = max(len(lines) - layout.skip_lines, 1)
+    return Source(place.name, place.path, "csv", layout, place.hive, head.stored / rows)
+
+
+def _unpacked(place: Place, head: content.Head) -> Source:
+    """The source of a JSON document, its objects written out line by line."""
+    with content.opened(place.path, head.wrap, place.name) as plain:
+        text = io.TextIOWrapper(plain, "utf-8-sig", errors="replace")
+        path = spool((f"{line}\n".encode() for line in objects(text, place.name)), place.name)
+    (source,) = _at(Place(path, place.name, place.hive))
+    return source
