@@ -89,7 +89,10 @@ def generate(
     force: Annotated[bool, typer.Option("--force", help="Replace a trace that stands there.", **_OUTPUT)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.", **_OUTPUT)] = False,
 ) -> None:
-    """What could such a workload look like: a seeded synthetic trace with every canonical column, of any size.
+    """What could a year of LLM serving look like?
+
+    A synthetic trace of any size with every canonical column: users, models that rise and fall, sessions that grow, bursts,
+    instances, prefix caches and latencies; the same for a seed on every machine. Or a file in the layout of a published trace.
 
     A week of a million requests:
 
@@ -100,6 +103,10 @@ def generate(
 
     workload = size.workload()
     with progress_bar(quiet=quiet) as progress:
-        write(workload, Path(destination), layout=layout, partition=partition, force=force, progress=progress)
-    if not quiet:
-        sys.stderr.write(f"llmtrace: wrote {destination}: {workload.requests:,} synthetic requests\n")
+        written = write(workload, Path(destination), layout=layout, partition=partition, force=force, progress=progress)
+    if quiet:
+        return
+    if written < workload.requests:
+        left_out = workload.requests - written
+        sys.stderr.write(f"llmtrace: note: {layout} has no place for failed requests; {left_out:,} are left out\n")
+    sys.stderr.write(f"llmtrace: wrote {destination}: {written:,} synthetic requests\n")

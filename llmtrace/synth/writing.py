@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from llmtrace.synth.layouts import Layout
     from llmtrace.synth.workload import Workload
 
-    Append: TypeAlias = Callable[[pl.DataFrame], None]
+    Append: TypeAlias = Callable[[pl.DataFrame], int]
 
 __all__ = ["CANONICAL", "Partition", "write"]
 
@@ -41,7 +41,7 @@ def write(
     partition: Partition = "auto",
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> None:
+) -> int:
     """Generate a workload into `destination`.
 
     Args:
@@ -50,7 +50,10 @@ def write(
         layout: `canonical`, or the name of a foreign layout (`LAYOUTS`).
         partition: in the canonical layout, a folder per day, per month, or none; `auto` is days from 100,000 requests a day on.
         force: replace what stands there, if it is a trace.
-        progress: called with the requests written so far and in total.
+        progress: called with the requests generated so far and in total.
+
+    Returns:
+        How many requests were written; a foreign layout may have no place for those that failed.
 
     Raises:
         UsageError: if there is no such layout, or the workload has not the blocks that it needs.
@@ -62,13 +65,14 @@ def write(
         foreign = _checked(layout, workload, partition)
         workload = replace(workload, block_size=foreign.block_size or 0)
         sink = _foreign_file(destination, foreign, datetime.combine(workload.start, time()), force=force)
-    done = 0
+    done = written = 0
     with sink as append:
         for frame in _gathered(frames(workload), ROW_GROUP_ROWS):
-            append(frame)
+            written += append(frame)
             done += frame.height
             if progress is not None:
                 progress(done, workload.requests)
+    return written
 
 
 def _checked(layout: str, workload: Workload, partition: Partition) -> Layout:
@@ -87,12 +91,17 @@ def _trace(workload: Workload, destination: Path, partition: Partition, *, force
     by_day = workload.requests >= _MANY_ROWS_A_DAY * workload.days
     chosen = ("day" if by_day else "month") if partition == "auto" else partition
     with Store(destination, chosen, "utc", workload.block_size or None, force=force) as store:
-        yield store.append
+
+        def append(frame: pl.DataFrame) -> int:
+            store.append(frame)
+            return frame.height
+
+        yield append
 
 
 @contextmanager
 def _foreign_file(destination: Path, layout: Layout, start: datetime, *, force: bool) -> Iterator[Append]:
-    """Give the function that appends canonical frames; the file takes its place when the last one is in."""
+    """Give the function that appends canonical frames and counts their rows; the file takes its place when the last one is in."""
     refuse_existing(destination, force=force)
     if destination.is_dir():
         raise OutputError(f"{destination} is a folder", f"The layout {layout.name} is one file: give a name for it.")
@@ -127,7 +136,7 @@ class _Text:
     def __init__(self, file: IO[bytes], layout: Layout) -> None:
         self._file, self._layout, self._begun = file, layout, False
 
-    def append(self, rows: pl.DataFrame) -> None:
+    def append(self, rows: pl.DataFrame) -> int:
         newline = self._layout.newline
         if self._layout.kind == "jsonl":
             lines = rows.write_ndjson()
@@ -136,6 +145,7 @@ class _Text:
         if lines:
             self._file.write((newline * self._begun + lines.removesuffix(newline)).encode())
             self._begun = True
+        return rows.height
 
     def finish(self) -> None:
         if self._layout.last_newline:
@@ -149,11 +159,12 @@ class _Parquet:
         self._file = file
         self._writer: pq.ParquetWriter | None = None
 
-    def append(self, rows: pl.DataFrame) -> None:
+    def append(self, rows: pl.DataFrame) -> int:
         table = rows.to_arrow()
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._file, table.schema, compression="zstd")
         self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        return rows.height
 
     def finish(self) -> None:
         if self._writer is not None:
