@@ -50,6 +50,8 @@ WIDTH_IN = 3.5
 DPI = 300
 TEXT_PT, CAPTION_PT = 7.0, 5.5
 NAME_LENGTH = 22
+LETTER_PT, LEGEND_HANDLE_PT = 4.1, 30.0
+"""What a letter of a legend takes, on average, and what stands before it."""
 CAPTION_LINE, CAPTION_LINES = 78, 3
 MARKED_UP_TO, MARKS = 40, 8
 """A line of at most so many points shows each of them; how many a longer one shows where lines must be told apart."""
@@ -153,13 +155,14 @@ def line(axes: Axes, x: NDArray[np.float64], y: pl.Series, style: tuple[str, Any
     )[0]
 
 
-def legend(drawing: Figure, lines: Sequence[Line2D], labels: Sequence[str], *, columns: int = 3) -> None:
+def legend(drawing: Figure, lines: Sequence[Line2D], labels: Sequence[str]) -> None:
     """Name the lines above the axes, where nothing is covered; a line alone needs no name."""
     if len(lines) == 1:
         return
     # A leading underscore would hide a line from matplotlib's legend.
     shown = [f" {label}" if label.startswith("_") else label for label in labels]
-    drawing.legend(lines, shown, loc="outside upper left", ncols=min(columns, len(shown)))
+    entry_pt = LEGEND_HANDLE_PT + LETTER_PT * max(map(len, shown))
+    drawing.legend(lines, shown, loc="outside upper left", ncols=max(1, int(WIDTH_IN * 72 // entry_pt)))
 
 
 def names(wanted: Sequence[str]) -> list[str]:

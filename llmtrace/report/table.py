@@ -6,6 +6,7 @@ Nothing is left out without a line that says what and how to get it.
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
@@ -172,7 +173,7 @@ def _column(column: pl.Series, gap: int | None, *, relative: bool) -> _Column:
 
 
 def _words(name: str, *, utc: bool) -> list[str]:
-    words = label(visible(name)).replace("/", " /").split()
+    words = re.sub(r"/(?!s\b)", " /", label(visible(name))).split()
     return [*words, "(UTC)"] if utc else words
 
 

@@ -101,7 +101,7 @@ def endpoints(result: Result) -> Figure:
     columns = series.columns[1:]
     looks = style.LINES[: len(columns)]
     lines = [style.line(axes, times, series[name], look, marked=True) for name, look in zip(columns, looks, strict=True)]
-    style.legend(drawing, lines, style.names(columns), columns=2)
+    style.legend(drawing, lines, style.names(columns))
     style.count_axis(axes, f"Requests per {_interval(result)}")
     return drawing
 
@@ -232,5 +232,5 @@ def _cdf(result: Result, column: str, label: str, *, prefixes: bool) -> Figure:
         curve = curves.filter(pl.col("model").eq_missing(pl.lit(model, pl.String)))
         lines.append(style.line(axes, curve["value"].to_numpy(), curve["cumulative_ratio"], look, marked=bool(models)))
     style.share_axis(axes, "Share of requests")
-    style.legend(drawing, lines, ["all requests", *style.names(models)], columns=2)
+    style.legend(drawing, lines, ["all requests", *style.names(models)])
     return drawing
