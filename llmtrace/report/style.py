@@ -34,6 +34,7 @@ __all__ = [
     "NoDataError",
     "color_bar",
     "count_axis",
+    "dots",
     "figure",
     "legend",
     "line",
@@ -55,6 +56,7 @@ LETTER_PT, LEGEND_HANDLE_PT = 4.1, 30.0
 CAPTION_LINE, CAPTION_LINES = 78, 3
 MARKED_UP_TO, MARKS = 40, 8
 """A line of at most so many points shows each of them; how many a longer one shows where lines must be told apart."""
+THIN_FROM = 150
 RASTER_FROM = 20_000
 """A line of more points is a picture in SVG and PDF too, which would be huge otherwise."""
 
@@ -89,7 +91,6 @@ _LOOK: dict[str, Any] = {
     "axes.labelpad": 2.5,
     "grid.color": "#DDDDDD",
     "grid.linewidth": 0.4,
-    "lines.linewidth": 1.1,
     "lines.markersize": 2.2,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
@@ -143,14 +144,29 @@ def figure(result: Result, *, panels: int = 1, panel_in: float = 1.9) -> tuple[F
 def line(axes: Axes, x: NDArray[np.float64], y: pl.Series, style: tuple[str, Any, str], *, marked: bool = False) -> Line2D:
     """Draw a line; what is null is a gap. A line of few points shows them all, a `marked` one some, to tell it from others."""
     color, dashes, marker = style
-    few = y.len() <= MARKED_UP_TO
+    few, many = y.len() <= MARKED_UP_TO, y.len() > THIN_FROM
     return axes.plot(
         x,
         y.cast(pl.Float64).to_numpy(),
         color=color,
         linestyle=dashes,
+        linewidth=0.8 if many else 1.1,
         marker=marker if few or marked else "",
         markevery=1 if few else (y.len() // (2 * MARKS), y.len() // MARKS),
+        rasterized=y.len() > RASTER_FROM,
+    )[0]
+
+
+def dots(axes: Axes, x: NDArray[np.float64], y: pl.Series) -> Line2D:
+    """Draw a dot for every value that is known, so that one between two that are not is seen."""
+    return axes.plot(
+        x,
+        y.cast(pl.Float64).to_numpy(),
+        color=LINES[0][0],
+        linestyle="",
+        marker="o",
+        markersize=1.6 if y.len() > MARKED_UP_TO else 2.2,
+        markeredgewidth=0,
         rasterized=y.len() > RASTER_FROM,
     )[0]
 
@@ -183,7 +199,7 @@ def count_axis(axes: Axes, label: str) -> None:
 
     axes.set_ylabel(label)
     axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10], min_n_ticks=3))
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10], min_n_ticks=1))
     axes.yaxis.set_major_formatter(FuncFormatter(_prefixed))
 
 

@@ -202,9 +202,14 @@ def _texts(column: pl.Series) -> list[str]:
 
 
 def _times(column: pl.Series) -> list[str]:
-    """Points in time, in one form for the whole column: as short as its finest needs."""
+    """Points in time, in one form for the whole column: as short as its finest needs.
+
+    Elapsed times a second or more apart are shown to the second.
+    """
     if column.dtype.is_numeric():
-        return [NULL if value is None else _elapsed(value) for value in column]
+        steps = column.drop_nulls().unique().sort().diff().drop_nulls()
+        elapsed = column.round() if steps.len() and (steps >= 1).all() else column
+        return [NULL if value is None else _elapsed(value) for value in elapsed]
     if isinstance(column.dtype, pl.Date):
         return [NULL if value is None else f"{value:%Y-%m-%d}" for value in column]
     texts = column.cast(pl.Datetime("us")).dt.to_string("%Y-%m-%d %H:%M:%S%.6f")

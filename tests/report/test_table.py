@@ -205,10 +205,12 @@ def test_cells(column: pl.Series, cells: list[str]) -> None:
 
 
 def test_a_relative_clock_shows_elapsed_time() -> None:
-    table = pl.DataFrame({"time": [-17.0, 0.0, 183_600.25], "requests": [1, 2, 3]})
+    table = pl.DataFrame({"time": [-17.0, 0.0, 0.5, 183_600.25], "requests": [1, 2, 3, 4]})
     lines = body(table, clock="relative")
     assert lines[0].split() == ["time", "requests"]
-    assert [line.rsplit(maxsplit=1)[0] for line in lines[2:]] == ["-00:00:17", "00:00:00", "2 d 03:00:00.25"]
+    assert [line.rsplit(maxsplit=1)[0] for line in lines[2:]] == ["-00:00:17", "00:00:00", "00:00:00.5", "2 d 03:00:00.25"]
+    apart = body(table.filter(pl.col("requests") != 3), clock="relative")
+    assert [line.rsplit(maxsplit=1)[0] for line in apart[2:]] == ["-00:00:17", "00:00:00", "2 d 03:00:00"]
     first = Result("stats", {}, {"first_timestamp": 0.0, "span_s": 60.0}, {"t": table}, "t", provenance={"clock": "relative"})
     assert "first_timestamp    0 s\nspan_s           1 min\n" in render(first)
 

@@ -63,16 +63,18 @@ def tokens(result: Result) -> Figure:
 
 
 def rates(result: Result) -> Figure:
-    """Requests and tokens per interval, each over its own mean, so that one sees when they move apart."""
+    """Requests and tokens per interval, each relative to its own mean, over the tokens per request: do the two move together?"""
     table = _rates(result).with_columns(tokens=pl.col("input_tokens") + pl.col("output_tokens"))
     if not _known(table, "tokens") or not table["tokens"].sum():
         raise style.NoDataError("no request has token counts")
-    drawing, (axes,) = style.figure(result)
-    times = style.time_axis(axes, table["time"])
-    over_mean = [table[name] / table[name].mean() for name in ("requests", "tokens")]
-    lines = [style.line(axes, times, one, look) for one, look in zip(over_mean, style.LINES[:2], strict=True)]
+    drawing, (above, below) = style.figure(result, panels=2, panel_in=1.35)
+    times = style.time_axis(below, table["time"])
+    relative = [table[name] / table[name].mean() for name in ("requests", "tokens")]
+    lines = [style.line(above, times, one, look) for one, look in zip(relative, style.LINES[:2], strict=True)]
     style.legend(drawing, lines, ["requests", "input + output tokens"])
-    style.relative_axis(axes, f"Per {_interval(result)}, relative to mean")
+    style.relative_axis(above, f"Per {_interval(result)},\nrelative to mean")
+    style.dots(below, times, table["tokens_per_request"])
+    style.count_axis(below, "Tokens\nper request")
     return drawing
 
 
@@ -226,7 +228,7 @@ def _cdf(result: Result, column: str, label: str, *, prefixes: bool) -> Figure:
     models = curves["model"].drop_nulls().unique(maintain_order=True).head(MODELS).to_list()
     drawing, (axes,) = style.figure(result)
     style.log_axis(axes, label, prefixes=prefixes)
-    looks = [style.OVERALL, *style.LINES[:MODELS]] if models else [style.LINES[0]]
+    looks = [style.OVERALL, *style.LINES[: len(models)]] if models else [style.LINES[0]]
     lines = []
     for model, look in zip([None, *models], looks, strict=True):
         curve = curves.filter(pl.col("model").eq_missing(pl.lit(model, pl.String)))

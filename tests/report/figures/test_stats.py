@@ -97,11 +97,12 @@ def test_tokens(year: Result, hour: Result) -> None:
 def test_rates_are_relative_to_their_means(year: Result) -> None:
     rates = year.tables["rates"]
     drawing = draw("rates", year)
-    (axes,) = drawing.axes
-    requests, tokens = (line for line in axes.lines if len(x(line)) == rates.height)
+    above, below = drawing.axes
+    requests, tokens = (line for line in above.lines if len(x(line)) == rates.height)
     both = column(rates, "input_tokens") + column(rates, "output_tokens")
     np.testing.assert_allclose(y(requests), column(rates, "requests") / column(rates, "requests").mean(), rtol=1e-12)
     np.testing.assert_allclose(y(tokens), both / both.mean(), rtol=1e-12)
+    same(below.lines[0], rates, "tokens_per_request")
     assert legend(drawing) == ["requests", "input + output tokens"]
 
 
@@ -204,6 +205,14 @@ def test_cdfs(year: Result, hour: Result, name: str, key: str, label: str) -> No
     assert overall.is_dashed()
     (alone,) = draw(name, hour).axes[0].lines
     assert alone.get_linestyle() == "-"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_cdf_of_few_models(year: Result, count: int) -> None:
+    table = year.tables["length_cdf"]
+    models = table["model"].drop_nulls().unique(maintain_order=True).head(count)
+    few = table.filter(pl.col("model").is_null() | pl.col("model").is_in(models.implode()))
+    assert len(draw("ratio_cdf", with_table(year, "length_cdf", few)).axes[0].lines) == 1 + count
 
 
 def test_a_cdf_shows_three_models_at_most_and_zeros_as_a_step_at_the_left(year: Result) -> None:
