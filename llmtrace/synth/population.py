@@ -116,7 +116,7 @@ def _models(workload: Workload) -> tuple[Models, list[str]]:
     profile, count = workload.profile, workload.models
     rng = stream(workload.seed, _MODELS)
     span = workload.days + profile.before_days
-    place = np.minimum(_spread(count, 0.1) + 0.06 * rng.random(count), 1.0)
+    place = np.minimum(_spread(count, 0.1) + 0.06 * rng.random(count), 0.99)
     place[0] = min(place[0], 0.5 * profile.before_days / span)
     order = np.argsort(place, kind="stable")
     rank = order / count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, time
 from pathlib import Path
@@ -109,10 +109,11 @@ def _foreign_file(destination: Path, layout: Layout, start: datetime, *, force: 
         destination.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{destination.name}.", suffix=".tmp", dir=destination.parent) as folder:
             written = Path(folder) / "written"
-            with _opened(written, packed=destination.suffix == ".gz") as file:
-                sheet = _Parquet(file) if layout.kind == "parquet" else _Text(file, layout)
+            with (
+                _opened(written, packed=destination.suffix == ".gz") as file,
+                closing(_Parquet(file) if layout.kind == "parquet" else _Text(file, layout)) as sheet,
+            ):
                 yield lambda frame: sheet.append(layout.rows(frame, start))
-                sheet.finish()
             written.replace(destination)
     except OSError as error:
         hint = "Check the folder's permissions and the space left on its disk."
@@ -147,7 +148,7 @@ class _Text:
             self._begun = True
         return rows.height
 
-    def finish(self) -> None:
+    def close(self) -> None:
         if self._layout.last_newline:
             self._file.write(self._layout.newline.encode())
 
@@ -166,7 +167,7 @@ class _Parquet:
         self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         return rows.height
 
-    def finish(self) -> None:
+    def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
 

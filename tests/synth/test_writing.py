@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from llmtrace.errors import OutputError, UsageError
+from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA
+from llmtrace.synth.frames import frames
+from llmtrace.synth.layouts import LAYOUTS
+from llmtrace.synth.workload import Workload
+from llmtrace.synth.writing import Partition, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKLOAD = Workload(requests=800, days=40, seed=2)
+
+
+def stored(folder: Path) -> pl.DataFrame:
+    return pl.concat([pl.read_parquet(file, hive_partitioning=False) for file in sorted(folder.rglob("*.parquet"))])
+
+
+@pytest.mark.parametrize(("partition", "folders"), [("day", 40), ("month", 2), ("none", 1), ("auto", 2)])
+def test_however_it_is_cut_the_requests_are_the_same(tmp_path: Path, partition: Partition, folders: int) -> None:
+    assert write(WORKLOAD, tmp_path / "trace", partition=partition) == 800
+    assert len(list((tmp_path / "trace").rglob("*.parquet"))) == folders
+    assert stored(tmp_path / "trace").equals(pl.concat(frames(WORKLOAD)))
+
+
+def test_many_requests_a_day_make_a_folder_per_day(tmp_path: Path) -> None:
+    write(Workload(requests=200_000, days=2, block_size=0), tmp_path / "trace")
+    assert sorted(path.name for path in (tmp_path / "trace").iterdir()) == ["date=2025-04-11", "date=2025-04-12"]
+
+
+def test_files_say_what_they_are_and_are_sorted(tmp_path: Path) -> None:
+    write(WORKLOAD, tmp_path / "trace")
+    for file in (tmp_path / "trace").rglob("*.parquet"):
+        parquet = pq.ParquetFile(file)
+        assert parquet.metadata.metadata[METADATA_SCHEMA.encode()] == b"1"
+        assert parquet.metadata.metadata[METADATA_CLOCK.encode()] == b"utc"
+        assert parquet.metadata.metadata[METADATA_BLOCK_SIZE.encode()] == b"512"
+        group = parquet.metadata.row_group(0)
+        assert parquet.metadata.num_row_groups == 1
+        assert [order.column_index for order in group.sorting_columns] == [0]
+        assert group.column(0).statistics.has_min_max
+
+
+def test_without_blocks_there_is_no_block_size(tmp_path: Path) -> None:
+    write(Workload(requests=50, days=1, block_size=0), tmp_path / "trace.parquet")
+    assert METADATA_BLOCK_SIZE.encode() not in pq.ParquetFile(tmp_path / "trace.parquet").metadata.metadata
+
+
+@pytest.mark.parametrize("layout", ["canonical", *LAYOUTS])
+def test_what_exists_is_kept_unless_forced(tmp_path: Path, layout: str) -> None:
+    place = tmp_path / "trace.parquet"
+    write(WORKLOAD, place, layout=layout)
+    before = place.read_bytes()
+    other = Workload(requests=700, days=40, seed=3)
+    with pytest.raises(OutputError, match="exists already"):
+        write(other, place, layout=layout)
+    assert place.read_bytes() == before
+    write(other, place, layout=layout, force=True)
+    assert place.read_bytes() != before
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.parquet"]
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("layout", ["canonical", "azure-2023", "jsonl", "chutes"])
+def test_an_interrupted_run_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, interruption: type[BaseException]
+) -> None:
+    monkeypatch.setattr("llmtrace.synth.writing.ROW_GROUP_ROWS", 100)
+
+    def interrupt(done: int, _: int) -> None:
+        if done > 200:
+            raise interruption
+
+    with pytest.raises(interruption):
+        write(WORKLOAD, tmp_path / "trace", layout=layout, progress=interrupt)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_replacement_leaves_the_old(tmp_path: Path) -> None:
+    write(WORKLOAD, tmp_path / "log.csv", layout="csv")
+    before = (tmp_path / "log.csv").read_bytes()
+
+    def interrupt(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(WORKLOAD, tmp_path / "log.csv", layout="csv", force=True, progress=interrupt)
+    assert (tmp_path / "log.csv").read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_progress_ends_at_the_total_even_where_failures_are_left_out(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    written = write(WORKLOAD, tmp_path / "a.csv", layout="azure-2024", progress=lambda *call: calls.append(call))
+    failed = pl.concat(frames(WORKLOAD)).filter(pl.col("status") != "ok").height
+    assert calls[-1] == (800, 800)
+    assert written == 800 - failed < 800
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layout": "excel"}, "--layout excel"),
+        ({"layout": "azure-2023", "partition": "day"}, "--partition day"),
+    ],
+)
+def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        write(WORKLOAD, tmp_path / "trace", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mooncake_has_one_block_size(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="512 tokens"):
+        write(Workload(requests=10, days=1, block_size=64), tmp_path / "trace.jsonl", layout="mooncake")
+
+
+def test_a_foreign_layout_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError, match="is a folder"):
+        write(WORKLOAD, tmp_path / "folder", layout="csv", force=True)
+
+
+@pytest.mark.parametrize("layout", ["canonical", "csv"])
+def test_a_place_that_cannot_be_written_to(tmp_path: Path, layout: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OutputError, match="cannot be written"):
+        write(WORKLOAD, tmp_path / "file" / "trace", layout=layout)
