@@ -101,7 +101,7 @@ def number(value: float) -> str:
 
 
 def aligned(values: Sequence[float | None]) -> list[str]:
-    """The numbers of a column, each with four significant digits but no more decimals than any of them needs.
+    """The numbers of a column, each with four significant digits, all with the decimals that one of them needs.
 
     A column with a number from ten million on is written with SI prefixes; what is not known is a dash.
 
@@ -112,6 +112,8 @@ def aligned(values: Sequence[float | None]) -> list[str]:
     compact = any(abs(value) >= COMPACT_FROM for value in known if math.isfinite(value))
     scaled = [None if value is None else _scaled(value) if compact else (value, "") for value in values]
     decimals = max((_decimals(pair[0]) for pair in scaled if pair), default=0)
+    if decimals >= SIGNIFICANT:  # numbers of very different size: no common form would suit them
+        return [number(pair[0]) + pair[1] if pair else NULL for pair in scaled]
     return [_digits(pair[0], decimals) + pair[1] if pair else NULL for pair in scaled]
 
 

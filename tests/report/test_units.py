@@ -87,6 +87,7 @@ def test_aligned_shares_decimals_and_keeps_null() -> None:
     assert aligned([2.9333333, 3.05, 3.7, None, float("nan")]) == ["2.933", "3.050", "3.700", NULL, NULL]
     assert aligned([0.01 * place for place in (0, 1, 57, 100)]) == ["0.00", "0.01", "0.57", "1.00"]
     assert aligned([712.8123, 3_644.2]) == ["712.8", "3,644"]
+    assert aligned([3.0, 27.8812, 0.0008071, 0.0]) == ["3", "27.88", "0.0008071", "0"]
     assert aligned([]) == []
 
 
