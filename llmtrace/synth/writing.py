@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, time
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["CANONICAL", "Partition", "write"]
 
 CANONICAL = "canonical"
+FRAME_ROWS = 250_000
+"""Rows handed to a writer at once."""
 Partition: TypeAlias = Literal["auto", "day", "month", "none"]
 _MANY_ROWS_A_DAY = 100_000
 
@@ -67,7 +70,7 @@ def write(
         sink = _foreign_file(destination, foreign, datetime.combine(workload.start, time()), force=force)
     done = written = 0
     with sink as append:
-        for frame in _gathered(frames(workload), ROW_GROUP_ROWS):
+        for frame in _ahead(_gathered(frames(workload), FRAME_ROWS)):
             written += append(frame)
             done += frame.height
             if progress is not None:
@@ -170,6 +173,15 @@ class _Parquet:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+
+def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The frames, each next one in the making while the last is written."""
+    with ThreadPoolExecutor(max_workers=1) as other:
+        coming = other.submit(next, frames, None)
+        while (frame := coming.result()) is not None:
+            coming = other.submit(next, frames, None)
+            yield frame
 
 
 def _gathered(blocks: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:

@@ -72,7 +72,7 @@ def test_what_exists_is_kept_unless_forced(tmp_path: Path, layout: str) -> None:
 def test_an_interrupted_run_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, interruption: type[BaseException]
 ) -> None:
-    monkeypatch.setattr("llmtrace.synth.writing.ROW_GROUP_ROWS", 100)
+    monkeypatch.setattr("llmtrace.synth.writing.FRAME_ROWS", 100)
 
     def interrupt(done: int, _: int) -> None:
         if done > 200:
