@@ -35,6 +35,7 @@ class Result:
         notes: sentences a reader must know to read the numbers rightly.
         provenance: where the numbers come from: sources, filters, clock, rows read, version.
         definitions: scalar, or `table.column`, to one sentence that defines it with its unit.
+        shown: tables that a terminal shows in full below the primary one.
     """
 
     command: str
@@ -45,6 +46,7 @@ class Result:
     notes: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     definitions: Mapping[str, str] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
 
     def table(self, name: str | None = None) -> pl.DataFrame:
         """The table of that name, or the primary one.

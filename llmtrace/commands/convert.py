@@ -27,12 +27,12 @@ def convert(
 
         llmtrace convert trace.csv.gz trace --partition month
     """
-    from llmtrace.engine import convert as engine
+    from llmtrace.engine.convert import convert as write_trace
     from llmtrace.engine.progress import progress_bar
 
     trace = reading.open()
     with progress_bar(quiet=quiet) as progress:
-        intake = engine.convert(trace, Path(destination), partition, force=force, progress=progress)
+        intake = write_trace(trace, Path(destination), partition, force=force, progress=progress)
     if not quiet:
         notes = [*trace.notes, *intake.problems]
         sys.stderr.writelines(f"llmtrace: note: {note}\n" for note in notes)

@@ -25,7 +25,7 @@ class Intake:
     """Counts over what was read.
 
     Attributes:
-        counts: `rows`, `no_timestamp`, `cached_above_input` and `bad_<column>`, before the filters.
+        counts: `rows`, `no_timestamp`, `bad_rows`, `cached_above_input` and `bad_<column>`, before the filters.
         kept: requests that the filters let through.
         first: earliest arrival among them.
         last: latest arrival among them.
@@ -82,6 +82,8 @@ class Intake:
         return {
             "llmtrace": _version(),
             **trace.provenance(),
+            "columns": list(trace.columns),
+            "intake": dict(self.counts),
             "rows_read": self.counts["rows"],
             "rows": self.kept,
             "first": _on_clock(self.first, trace),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,8 @@ DEFINITIONS_FROM_WIDTH = 110
 WIDEST_TEXT = 110
 """Sentences are no wider than this, however wide the screen."""
 WIDEST_CELL = 40
+NARROWEST_SENTENCE = 20
+"""A column of sentences is broken into lines, of at least this width."""
 GAP = 2
 DAY_S = 86_400
 
@@ -45,8 +47,8 @@ DAY_S = 86_400
 def render(result: Result, *, width: int = 80, color: bool = False, table: str | None = None) -> str:
     """The result as text of at most `width` columns; with `color` as escape sequences for a terminal.
 
-    Shown are title, scalars, the primary table, the names of the other tables, and the notes; with `table` only title, that
-    table and notes.
+    Shown are title, scalars, the primary table and those the result wants shown, the names of the others, and the notes; with
+    `table` only title, that table and notes.
 
     Raises:
         UsageError: if there is no table of that name.
@@ -57,8 +59,9 @@ def render(result: Result, *, width: int = 80, color: bool = False, table: str |
     if table is None and result.scalars:
         blocks.append(_scalars(result, width))
     blocks.append(_table(name, shown, result, width, ROWS if table is None else ROWS_OF_NAMED_TABLE))
-    if table is None and len(result.tables) > 1:
-        blocks.append(_others(result))
+    if table is None:
+        blocks += [_table(other, result.table(other), result, width, ROWS) for other in result.shown]
+        blocks += [_others(result)] if len(result.tables) > 1 + len(result.shown) else []
     if result.notes:
         blocks.append(_bulleted("Notes", result.notes))
     return _printed(blocks, width, color=color)
@@ -137,7 +140,7 @@ def _table(name: str, table: pl.DataFrame, result: Result, width: int, limit: in
         else "",
     ]
     head = Text.assemble((name, "bold"), (f"  {table.height:,} {'row' if table.height == 1 else 'rows'}", "dim"))
-    body = [_grid(columns[:fitting])] if fitting else []
+    body = [_grid(_spread(columns[:fitting], width))] if fitting else []
     return Group(head, *body, *(Text(visible(line), "dim") for line in lines if line))
 
 
@@ -152,24 +155,45 @@ def _kept(table: pl.DataFrame, limit: int) -> tuple[pl.DataFrame, int | None]:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column as text: header lines, cells, alignment, and the width that they take."""
+    """One column as text: header lines, cells, alignment, the width that they take, and whether cells are broken into lines."""
 
     name: str
     header: str
     cells: list[str]
     right: bool
     width: int
+    breaks: bool
 
 
 def _column(column: pl.Series, gap: int | None, *, relative: bool) -> _Column:
     time = is_time(column.name) and (relative or column.dtype.is_temporal())
-    cells = _times(column) if time else _texts(column)
+    breaks = _holds_sentences(column)
+    cells = _times(column) if time else _texts(column, None if breaks else WIDEST_CELL)
     words = _words(column.name, utc=time and isinstance(column.dtype, pl.Datetime))
-    width = max(cell_len(text) for text in (*words, *cells))
+    width = NARROWEST_SENTENCE if breaks else max(cell_len(text) for text in (*words, *cells))
     if gap is not None:
         cells.insert(gap, "⋮")
     right = not time and (column.dtype.is_numeric() or isinstance(column.dtype, pl.Duration))
-    return _Column(column.name, _filled(words, width), cells, right, width)
+    return _Column(column.name, _filled(words, width), cells, right, width, breaks)
+
+
+def _holds_sentences(column: pl.Series) -> bool:
+    if column.dtype != pl.String:
+        return False
+    long = (column.str.len_chars() > WIDEST_CELL) & column.str.contains(" ", literal=True)
+    return bool(long.any())
+
+
+def _spread(columns: list[_Column], width: int) -> list[_Column]:
+    """The columns with what is left of the screen given to the sentences among them, as far as they need it."""
+    spare = width - sum(column.width + GAP for column in columns) + GAP
+    wide = list[_Column]()
+    for column in columns:
+        longest = max((cell_len(text) for text in column.cells), default=0)
+        taken = max(min(spare, longest - column.width), 0) if column.breaks else 0
+        spare -= taken
+        wide.append(replace(column, width=column.width + taken))
+    return wide
 
 
 def _words(name: str, *, utc: bool) -> list[str]:
@@ -189,8 +213,8 @@ def _filled(words: list[str], width: int) -> str:
     return "\n".join(lines)
 
 
-def _texts(column: pl.Series) -> list[str]:
-    """A column's cells, each written by what the column's name and dtype say it is."""
+def _texts(column: pl.Series, widest: int | None) -> list[str]:
+    """A column's cells, each written by what the column's name and dtype say it is; text shortened to `widest`."""
     if isinstance(column.dtype, pl.Duration):
         column = column.dt.total_microseconds() / 1e6
         return [NULL if value is None else duration(value) for value in column]
@@ -198,7 +222,8 @@ def _texts(column: pl.Series) -> list[str]:
         values = column.to_list()
         return [NULL if value is None else duration(value) for value in values] if is_duration(column.name) else aligned(values)
     texts = text_frame(column.to_frame()).to_series().cast(pl.String)
-    return [NULL if text is None else shortened(visible(text), WIDEST_CELL) for text in texts]
+    shown = [NULL if text is None else visible(text) for text in texts]
+    return shown if widest is None else [shortened(text, widest) for text in shown]
 
 
 def _times(column: pl.Series) -> list[str]:
@@ -246,9 +271,17 @@ def _fitting(columns: list[_Column], width: int) -> int:
 
 def _grid(columns: list[_Column]) -> RenderableType:
     grid = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0), header_style="bold")
+    broken = any(column.breaks for column in columns)
     for column in columns:
         justify: JustifyMethod = "right" if column.right else "left"
-        grid.add_column(Text(column.header), justify=justify, vertical="bottom", no_wrap=True, min_width=column.width)
+        grid.add_column(
+            Text(column.header),
+            justify=justify,
+            vertical="top" if broken else "bottom",
+            no_wrap=not column.breaks,
+            min_width=column.width,
+            max_width=column.width,
+        )
     for cells in zip(*(column.cells for column in columns), strict=True):
         grid.add_row(*map(Text, cells))
     return grid
@@ -256,7 +289,8 @@ def _grid(columns: list[_Column]) -> RenderableType:
 
 def _others(result: Result) -> RenderableType:
     """The names of the tables that are not shown, and how to see them."""
-    named = [f"{name} ({table.height:,})" for name, table in result.tables.items() if name != result.primary]
+    shown = (result.primary, *result.shown)
+    named = [f"{name} ({table.height:,})" for name, table in result.tables.items() if name not in shown]
     names = Text.assemble(("Other tables", "bold"), " (rows): ", ", ".join(named))
     return Group(names, Text("--table NAME shows one, --output DIR writes all of them and the figures.", "dim"))
 

@@ -99,7 +99,8 @@ class Part:
     def intake(self, columns: Collection[str]) -> pl.LazyFrame:
         """One row of counts over what is read for these columns, before any filter but the interval.
 
-        Columns: `rows`; `no_timestamp` (rows left out); `cached_above_input` (clamped); `bad_<column>` per readable column.
+        Columns: `rows`; `no_timestamp` (rows left out); `bad_rows` (with an unreadable cell); `cached_above_input` (clamped);
+        `bad_<column>` per canonical column.
         """
         counts = [_intake(piece, columns, self.interval) for piece in self.pieces]
         empty = pl.LazyFrame(schema=dict.fromkeys(intake_columns(columns), pl.Int64))
@@ -117,7 +118,7 @@ def canonical(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl
 
 def intake_columns(columns: Collection[str]) -> list[str]:
     """The names of the counts that `Part.intake` gives for these canonical columns."""
-    return ["rows", "no_timestamp", "cached_above_input", *(f"bad_{name}" for name in COLUMNS if name in columns)]
+    return ["rows", "no_timestamp", "bad_rows", "cached_above_input", *(f"bad_{name}" for name in COLUMNS if name in columns)]
 
 
 def _value(reading: Reading, name: str) -> pl.Expr:
@@ -140,7 +141,9 @@ def _intake(piece: Piece, columns: Collection[str], interval: Interval) -> pl.La
     mine = (inside | time.is_null()) if piece.first_seen else inside
     bad = {f"bad_{name}": _bad(reading, name) for name in COLUMNS if name in columns}
     exceeds = _exceeds(reading) if "cached_tokens" in columns else pl.lit(value=False)
-    flags = {"rows": pl.lit(value=True), "no_timestamp": time.is_null(), "cached_above_input": exceeds, **bad}
+    any_bad = pl.any_horizontal([pl.lit(value=False), *(flag.fill_null(value=False) for flag in bad.values())])
+    totals = {"rows": pl.lit(value=True), "no_timestamp": time.is_null(), "bad_rows": any_bad, "cached_above_input": exceeds}
+    flags = {**totals, **bad}
     counts = [(mine & flag.fill_null(value=False)).sum().cast(pl.Int64).alias(name) for name, flag in flags.items()]
     return piece.scan().select(counts)
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llmtrace.trace.parts import Interval, Slice, cut
@@ -71,7 +71,6 @@ def test_empty_slices_are_ignored() -> None:
     assert cut([nothing, *slices((0, 1))], window(1), rows=5000) == [window(1)]
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 500), st.integers(0, 300), st.integers(1, 9000)), min_size=1, max_size=30),
     st.integers(200, 20_000),

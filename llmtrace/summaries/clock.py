@@ -1,0 +1,171 @@
+"""The grain of a clock: how arrivals are spaced, how many share an instant, and in which steps the clock ticks.
+
+State: `clock` (one row: requests, first and last arrival, ties, the gaps' greatest common divisor, in microseconds), `clock_gaps`
+(positive gaps in log-linear buckets: bucket, gaps, their sum in microseconds) and `clock_longest` (the ten longest gaps).
+`combine` adds the gap across each border, so that cutting changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from llmtrace.summaries.histogram import bucket_indices, bucket_starts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import numpy.typing as npt
+
+__all__ = ["Grain", "combine", "grain", "longest", "plan"]
+
+BITS = 11
+LONGEST = 10
+MODAL_SHARE = 0.2
+MODAL_WIDTH = 0.01
+
+_CLOCK = {"requests": pl.Int64, "first_us": pl.Int64, "last_us": pl.Int64, "ties": pl.Int64, "divisor_us": pl.Int64}
+_GAPS = {"bucket": pl.Int64, "gaps": pl.Int64, "total_us": pl.Int128}
+_LONGEST = {"start_us": pl.Int64, "gap_us": pl.Int64}
+
+
+@dataclass(frozen=True)
+class Grain:
+    """What a state says about the clock.
+
+    Attributes:
+        requests: arrivals.
+        first: earliest arrival; None without arrivals.
+        last: latest arrival.
+        ties: gaps of length zero.
+        tie_share: ties over gaps; None with fewer than two arrivals.
+        quantum_s: the modal positive gap if at least 20 % of the positive gaps lie within 1 % of it, else their greatest common
+            divisor; None without a positive gap.
+        mean_gap_s: span over gaps.
+        buckets: lower bounds of the gap buckets, in seconds, with their counts.
+    """
+
+    requests: int
+    first: datetime | None
+    last: datetime | None
+    ties: int
+    tie_share: float | None
+    quantum_s: float | None
+    mean_gap_s: float | None
+    buckets: tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
+
+    def gaps_above(self, limit_s: float) -> int:
+        """Gaps at least `limit_s` long, to the resolution of the buckets (relative 2^-11)."""
+        starts, counts = self.buckets
+        return int(counts[starts >= limit_s].sum())
+
+
+def plan(part: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:
+    """The plans that summarise a part sorted by time."""
+    time = part.select(pl.col("timestamp").dt.epoch("us").alias("us"))
+    return {
+        "clock": time.map_batches(_clock, schema=_CLOCK),
+        "clock_gaps": time.map_batches(_bucketed, schema=_GAPS),
+        "clock_longest": time.map_batches(_longest, schema=_LONGEST),
+    }
+
+
+def combine(states: Sequence[Mapping[str, pl.DataFrame]]) -> dict[str, pl.DataFrame]:
+    """The state of neighbouring parts, in order of time."""
+    clocks = pl.concat([state["clock"] for state in states]).filter(pl.col("requests") > 0)
+    borders = clocks["last_us"].head(max(clocks.height - 1, 0)).to_numpy(), clocks["first_us"].slice(1).to_numpy()
+    gaps = borders[1] - borders[0]
+    within = [state["clock_gaps"] for state in states]
+    held = pl.concat([*(state["clock_longest"] for state in states), _top(borders[0], gaps)])
+    return {
+        "clock": _joined(clocks, gaps),
+        "clock_gaps": pl.concat([*within, _histogram(gaps)]).group_by("bucket").sum().sort("bucket"),
+        "clock_longest": held.sort("gap_us", "start_us", descending=[True, False]).head(LONGEST),
+    }
+
+
+def grain(state: Mapping[str, pl.DataFrame]) -> Grain:
+    """What the state says about the clock."""
+    row = state["clock"].row(0, named=True)
+    gaps = max(row["requests"] - 1, 0)
+    first, last = (_moment(row[name]) for name in ("first_us", "last_us"))
+    starts = bucket_starts(state["clock_gaps"]["bucket"].to_numpy(), BITS) / 1e6
+    return Grain(
+        requests=row["requests"],
+        first=first,
+        last=last,
+        ties=row["ties"],
+        tie_share=row["ties"] / gaps if gaps else None,
+        quantum_s=_quantum_s(state["clock_gaps"], row["divisor_us"]),
+        mean_gap_s=(last - first).total_seconds() / gaps if gaps and first and last else None,
+        buckets=(starts, state["clock_gaps"]["gaps"].to_numpy()),
+    )
+
+
+def longest(state: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The ten longest gaps: `time` of the arrival before, `gap_s`."""
+    return state["clock_longest"].select(pl.from_epoch("start_us", "us").alias("time"), (pl.col("gap_us") / 1e6).alias("gap_s"))
+
+
+def _moment(us: int | None) -> datetime | None:
+    moment: datetime | None = pl.select(pl.from_epoch(pl.lit(us, pl.Int64), "us")).item()
+    return moment
+
+
+def _gaps(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    us = frame["us"].to_numpy()
+    return us[:-1], np.diff(us)
+
+
+def _clock(frame: pl.DataFrame) -> pl.DataFrame:
+    _, gaps = _gaps(frame)
+    bounds = (frame["us"][0], frame["us"][-1]) if frame.height else (None, None)
+    row = (frame.height, *bounds, int((gaps == 0).sum()), int(np.gcd.reduce(gaps)) if len(gaps) else 0)
+    return pl.DataFrame([row], _CLOCK, orient="row")
+
+
+def _joined(clocks: pl.DataFrame, border_gaps: npt.NDArray[np.int64]) -> pl.DataFrame:
+    divisor = math.gcd(*clocks["divisor_us"].to_list(), *border_gaps.tolist())
+    return clocks.select(
+        pl.col("requests").sum(),
+        pl.col("first_us").first(),
+        pl.col("last_us").last(),
+        pl.col("ties").sum() + int((border_gaps == 0).sum()),
+        pl.lit(divisor, pl.Int64).alias("divisor_us"),
+    )
+
+
+def _bucketed(frame: pl.DataFrame) -> pl.DataFrame:
+    return _histogram(_gaps(frame)[1])
+
+
+def _histogram(gaps: npt.NDArray[np.int64]) -> pl.DataFrame:
+    positive = gaps[gaps > 0]
+    schema = {"bucket": pl.Int64, "total_us": pl.Int128}
+    cells = pl.DataFrame({"bucket": bucket_indices(positive, BITS), "total_us": positive}, schema)
+    return cells.group_by("bucket").agg(pl.len().cast(pl.Int64).alias("gaps"), pl.col("total_us").sum()).sort("bucket")
+
+
+def _longest(frame: pl.DataFrame) -> pl.DataFrame:
+    return _top(*_gaps(frame))
+
+
+def _top(starts: npt.NDArray[np.int64], gaps: npt.NDArray[np.int64]) -> pl.DataFrame:
+    frame = pl.DataFrame({"start_us": starts, "gap_us": gaps}, schema=_LONGEST).filter(pl.col("gap_us") > 0)
+    return frame.sort("gap_us", "start_us", descending=[True, False]).head(LONGEST)
+
+
+def _quantum_s(gaps: pl.DataFrame, divisor_us: int) -> float | None:
+    """The modal gap where it stands out, else the divisor; the modal bucket's mean, so that an exact step comes out exact."""
+    if gaps.is_empty():
+        return None
+    mode = gaps.sort("gaps", "bucket", descending=[True, False]).row(0, named=True)
+    modal_us = mode["total_us"] / mode["gaps"]
+    centres = (pl.col("total_us") / pl.col("gaps")).cast(pl.Float64)
+    near = gaps.filter((centres - modal_us).abs() <= MODAL_WIDTH * modal_us)["gaps"].sum()
+    return float((modal_us if near >= MODAL_SHARE * gaps["gaps"].sum() else divisor_us) / 1e6)

@@ -1,0 +1,222 @@
+"""The engine: one scan for all analyses, any cut, any number of threads, any file layout, the same answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+import polars as pl
+import pytest
+
+from llmtrace.engine import local
+from llmtrace.engine.local import run
+from llmtrace.errors import InputError, MissingColumnError
+from llmtrace.result import Result
+from llmtrace.trace import Filters, open_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from llmtrace.analyses.base import State
+    from llmtrace.trace import Trace
+
+ROWS = 5000
+START = datetime(2025, 4, 11)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts requests and tokens, and remembers that parts come in order; wants columns that a trace may lack."""
+
+    name: ClassVar[str] = "tally"
+    requires: ClassVar[frozenset[str]] = frozenset()
+    uses: ClassVar[frozenset[str]] = frozenset({"timestamp", "input_tokens", "cached_tokens", "user"})
+
+    def for_span(self, first: datetime, last: datetime) -> Self:
+        assert first <= last
+        return self
+
+    def partial(self, part: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:
+        time = pl.col("timestamp")
+        return {
+            "sums": part.select(
+                pl.len().cast(pl.Int64).alias("requests"), pl.col("input_tokens", "cached_tokens").sum(), pl.col("user").count()
+            ),
+            "order": part.select(time.first().alias("first"), time.last().alias("last"), time.is_sorted().alias("sorted")),
+        }
+
+    def combine(self, states: Sequence[State]) -> State:
+        return {
+            "sums": pl.concat([state["sums"] for state in states]).sum(),
+            "order": pl.concat([state["order"] for state in states]),
+        }
+
+    def finish(self, state: State) -> Result:
+        order = state["order"].drop_nulls()
+        assert order["sorted"].all()
+        assert (order["first"].slice(1) > order["last"].head(order.height - 1)).all()
+        return Result("tally", {}, {**state["sums"].row(0, named=True), "first": order["first"].min()}, {"order": order}, "order")
+
+
+def requests(rows: int = ROWS) -> pl.DataFrame:
+    rng = np.random.default_rng(7)
+    return pl.DataFrame(
+        {
+            "timestamp": pl.Series(
+                [START + timedelta(seconds=int(s)) for s in rng.integers(0, 86_400, rows)], dtype=pl.Datetime("us")
+            ),
+            "input_tokens": rng.integers(1, 1000, rows),
+            "output_tokens": rng.integers(1, 1000, rows),
+            "user": [f"u{user}" for user in rng.integers(0, 50, rows)],
+        }
+    )
+
+
+def scalars(trace: Trace, **options: int) -> dict[str, object]:
+    [result] = run(trace, [Tally()], **options)
+    return dict(result.scalars)
+
+
+@pytest.fixture(name="small_parts")
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llmtrace.trace.Trace.parts", _cut_small(open_trace.__globals__["Trace"].parts))
+
+
+def _cut_small(parts: object):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    return lambda trace: parts(trace, rows=300)  # type: ignore[operator]
+
+
+def expected(frame: pl.DataFrame) -> dict[str, object]:
+    return {
+        "requests": frame.height,
+        "input_tokens": frame["input_tokens"].sum(),
+        "cached_tokens": 0,
+        "user": frame.height,
+        "first": frame["timestamp"].min(),
+    }
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_file_layout_gives_the_same_answer(tmp_path: Path, threads: int) -> None:
+    frame = requests()
+    shuffled = frame.sample(fraction=1, shuffle=True, seed=3)
+    frame.sort("timestamp").write_parquet(tmp_path / "sorted.parquet", row_group_size=250)
+    frame.write_parquet(tmp_path / "unsorted.parquet", row_group_size=400)
+    (tmp_path / "halves").mkdir()
+    shuffled.head(ROWS // 3).write_parquet(tmp_path / "halves" / "a.parquet", row_group_size=100)
+    shuffled.tail(ROWS - ROWS // 3).write_parquet(tmp_path / "halves" / "b.parquet")
+    frame.write_parquet(tmp_path / "bare.parquet", statistics=False, row_group_size=400)
+    frame.write_csv(tmp_path / "trace.csv")
+    for name in ("sorted.parquet", "unsorted.parquet", "halves", "bare.parquet", "trace.csv"):
+        assert scalars(open_trace(str(tmp_path / name)), threads=threads) == expected(frame), name
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_trace_is_really_cut_and_progress_reaches_the_end(tmp_path: Path) -> None:
+    requests().sort("timestamp").write_parquet(tmp_path / "t.parquet", row_group_size=250)
+    seen: list[tuple[int, int]] = []
+    [result] = run(open_trace(str(tmp_path / "t.parquet")), [Tally()], progress=lambda done, total: seen.append((done, total)))
+    assert result.tables["order"].height > 10
+    assert seen[-1][0] == seen[-1][1] >= ROWS
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_filters_window_and_names(tmp_path: Path) -> None:
+    frame = requests()
+    frame.write_parquet(tmp_path / "t.parquet", row_group_size=250)
+    filters = Filters(since="6h", until="2025-04-11T12:00", users=("u1", "u2"), where="input_tokens > 500")
+    first = frame["timestamp"].min()
+    assert isinstance(first, datetime)
+    kept = frame.filter(
+        pl.col("timestamp") >= first + timedelta(hours=6),
+        pl.col("timestamp") < datetime(2025, 4, 11, 12),
+        pl.col("user").is_in(["u1", "u2"]),
+        pl.col("input_tokens") > 500,
+    )
+    [result] = run(open_trace(str(tmp_path / "t.parquet"), filters=filters), [Tally()])
+    assert dict(result.scalars) == expected(kept)
+    assert result.provenance["rows"] == kept.height
+    assert result.provenance["filters"]["users"] == ["u1", "u2"]
+
+
+def test_no_requests_after_the_filters_is_an_answer(tmp_path: Path) -> None:
+    requests().write_parquet(tmp_path / "t.parquet")
+    for filters in (Filters(since="2026-01-01"), Filters(until="2025-01-01"), Filters(users=("nobody",))):
+        [result] = run(open_trace(str(tmp_path / "t.parquet"), filters=filters), [Tally()])
+        assert result.scalars["requests"] == 0
+        assert "No request passes the filters." in result.notes
+
+
+def test_several_analyses_share_the_run(tmp_path: Path) -> None:
+    requests().write_parquet(tmp_path / "t.parquet")
+    first, second = run(open_trace(str(tmp_path / "t.parquet")), [Tally(), Tally()])
+    assert first.scalars == second.scalars
+
+
+def test_unreadable_cells_are_counted_said_and_an_error_if_strict(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "timestamp,input_tokens,output_tokens\n2025-04-11T00:00:00Z,10,1\n2025-04-11T00:00:01Z,many,1\nnever,5,1\n2025-04-11T00:00:02Z,-7,1\n"
+    )
+    [result] = run(open_trace(str(path)), [Tally()])
+    assert result.scalars["requests"] == 3
+    assert result.scalars["input_tokens"] == 10
+    assert "1 of 4 rows have no readable timestamp and are left out." in result.notes
+    assert "2 of 4 rows have an unreadable input_tokens, taken as missing." in result.notes
+    assert result.provenance["intake"]["bad_rows"] == 3
+    with pytest.raises(InputError, match="no readable timestamp"):
+        run(open_trace(str(path), strict=True), [Tally()])
+
+
+def test_cached_above_input_is_cut_counted_and_said(tmp_path: Path) -> None:
+    frame = requests(4).with_columns(input_tokens=pl.Series([10, 10, None, 10]), cached_tokens=pl.Series([10, 15, 5, None]))
+    frame.write_parquet(tmp_path / "t.parquet")
+    [result] = run(open_trace(str(tmp_path / "t.parquet")), [Tally()])
+    assert result.scalars["cached_tokens"] == 25
+    assert any("1 of 4 rows have more cached than input tokens" in note for note in result.notes)
+
+
+def test_a_missing_required_column_is_named(tmp_path: Path) -> None:
+    requests().write_parquet(tmp_path / "t.parquet")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tally, "requires", frozenset({"cached_tokens"}))
+        with pytest.raises(MissingColumnError, match="tally needs the column 'cached_tokens'"):
+            run(open_trace(str(tmp_path / "t.parquet")), [Tally()])
+
+
+def test_a_relative_clock_gives_seconds_from_the_first_arrival(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("timestamp,input_tokens,output_tokens\n100.5,1,1\n103,2,1\n")
+    from llmtrace.formats.layout import ReadOptions
+
+    [result] = run(open_trace(str(path), options=ReadOptions(time_unit="s")), [Tally()])
+    assert result.scalars["first"] == 0.0
+    assert result.tables["order"]["last"].to_list() == [2.5]
+    assert result.provenance["clock"] == "relative"
+    assert result.provenance["last"] == 2.5
+
+
+def test_states_are_combined_as_neighbours_in_order() -> None:
+    seen: list[list[int]] = []
+
+    class Spans:
+        def combine(self, states: list[list[int]]) -> list[int]:
+            seen.append([len(state) for state in states])
+            joined = [place for state in states for place in state]
+            assert joined == list(range(joined[0], joined[0] + len(joined)))
+            return joined
+
+    from llmtrace.engine.intake import Intake
+
+    tree = local._Tree([Spans()])  # type: ignore[list-item]  # noqa: SLF001
+    for place in range(11):
+        tree.push((Intake({}, 1, None, None), [[place]]))  # type: ignore[list-item]
+    intake, [state] = tree.total()
+    assert state == list(range(11))
+    assert intake.kept == 11
+    assert max(map(max, seen)) == 8
