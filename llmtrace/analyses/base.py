@@ -28,10 +28,14 @@ class Analysis(Protocol):
 
     name: ClassVar[str]
     """The command's word, as in `stats`."""
-    requires: ClassVar[frozenset[str]]
-    """Canonical columns without which the analysis has no answer (besides the three that every trace has)."""
-    uses: ClassVar[frozenset[str]]
-    """All canonical columns it reads, `requires` included. One that the trace lacks arrives as a column of nulls."""
+
+    @property
+    def requires(self) -> frozenset[str]:
+        """Canonical columns without which the analysis has no answer (besides the three that every trace has)."""
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """All canonical columns it reads, `requires` included. One that the trace lacks arrives as a column of nulls."""
 
     def for_span(self, first: datetime, last: datetime) -> Self:
         """The analysis with every parameter that depends on the trace's span fixed (`--interval auto`)."""
