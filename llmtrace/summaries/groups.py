@@ -1,0 +1,202 @@
+"""Groups of requests: by key, by interval of time, by both, or all in one, as dense integers that kernels can index with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numba import njit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from llmtrace.summaries.intervals import Interval
+
+    Ids = npt.NDArray[np.uint32]
+    Keys = npt.NDArray[np.uint64]
+    Integers = npt.NDArray[np.int64]
+
+__all__ = ["Groups", "group", "intern", "needs"]
+
+_SMALLEST_TABLE = 1 << 12
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a frame's rows.
+
+    Attributes:
+        ids: the group of each row, numbered from 0 in order of appearance.
+        order: the groups in ascending order of their labels.
+        labels: `time` (start of the interval) where grouped by interval, `key` where by key; one value per group, ascending.
+    """
+
+    ids: Ids
+    order: Integers
+    labels: dict[str, pl.Series]
+
+    def arranged(self, *columns: Integers) -> tuple[Integers, list[Integers]]:
+        """Values group by group, those of each group in the order of rows.
+
+        Returns:
+            Offsets and the columns: the values of group g (numbered by appearance) stand from offsets[g] up to offsets[g + 1].
+        """
+        if self.order.size == 1:
+            return np.array([0, self.ids.size]), list(columns)
+        offsets, rows = _rows_by_group(self.ids, self.order.size)
+        return offsets, [values[rows] for values in columns]
+
+
+def needs(by: str | None = None, interval: Interval | None = None, values: Sequence[str] = ()) -> dict[str, pl.Expr]:
+    """What kernels need of a frame: time in microseconds where grouped by it, the keys where by them, -1 for unknown values."""
+    time = {} if interval is None else {"timestamp": pl.col("timestamp").to_physical()}
+    keys = {} if by is None else {by: pl.col(by)}
+    return {**time, **keys, **{value: pl.col(value).fill_null(-1) for value in values}}
+
+
+def group(frame: pl.DataFrame, by: str | None = None, interval: Interval | None = None) -> Groups:
+    """Group the rows of a frame by key, by interval, by both, or (with neither) all in one group.
+
+    Args:
+        frame: the columns that it `needs`, sorted by time where an interval is given.
+        by: a column of keys.
+        interval: the intervals of time.
+    """
+    if interval is None:
+        return _by_key(frame[by].to_numpy()) if by else Groups(np.zeros(frame.height, np.uint32), np.zeros(1, np.int64), {})
+    borders, starts = interval.runs(frame["timestamp"].to_numpy())
+    if by is None:
+        return Groups(_spread(borders), np.arange(starts.size), {"time": _time(starts)})
+    return _by_key_and_run(frame[by].to_numpy(), borders, starts)
+
+
+def intern(keys: Keys) -> tuple[Ids, Keys]:
+    """Dense integers for keys, in order of first appearance.
+
+    Returns:
+        The integer of each row, and the key of each integer.
+
+    >>> intern(np.array([7, 9, 7], np.uint64))
+    (array([0, 1, 0], dtype=uint32), array([7, 9], dtype=uint64))
+    """
+    ids, distinct, known = _intern(keys)
+    return ids, distinct[:known]
+
+
+def _by_key(keys: Keys) -> Groups:
+    ids, distinct = intern(keys)
+    order = np.argsort(distinct)
+    return Groups(ids, order, {"key": pl.Series(distinct[order])})
+
+
+def _by_key_and_run(keys: Keys, borders: Integers, starts: Integers) -> Groups:
+    dense, distinct = intern(keys)
+    ids, run_of, dense_of, pairs = _split(dense, borders, distinct.size)
+    run_of, dense_of = run_of[:pairs], dense_of[:pairs]
+    order = np.lexsort((distinct[dense_of], run_of))
+    labels = {"time": _time(starts[run_of[order]]), "key": pl.Series(distinct[dense_of[order]])}
+    return Groups(ids, order, labels)
+
+
+def _time(starts: Integers) -> pl.Series:
+    return pl.Series(starts, dtype=pl.Int64).cast(pl.Datetime("us"))
+
+
+@njit(nogil=True, cache=True)
+def _rows_by_group(ids: Ids, groups: int) -> tuple[Integers, Ids]:
+    """A counting sort of the rows by group."""
+    offsets = np.zeros(groups + 1, np.int64)
+    for one in ids:
+        offsets[one + 1] += 1
+    for one in range(groups):
+        offsets[one + 1] += offsets[one]
+    rows = np.empty(ids.size, np.uint32)
+    place = offsets[:-1].copy()
+    for row in range(ids.size):
+        rows[place[ids[row]]] = row
+        place[ids[row]] += 1
+    return offsets, rows
+
+
+@njit(nogil=True, cache=True)
+def _spread(borders: Integers) -> Ids:
+    """The number of its run for each row."""
+    ids = np.empty(borders[-1], np.uint32)
+    for run in range(borders.size - 1):
+        for row in range(borders[run], borders[run + 1]):
+            ids[row] = run
+    return ids
+
+
+@njit(nogil=True, cache=True)
+def _split(dense: Ids, borders: Integers, distinct: int) -> tuple[Ids, Integers, Integers, int]:
+    """Number the pairs of (run, key) in order of appearance: the pair of each row, run and key of each pair, how many."""
+    ids = np.empty(dense.size, np.uint32)
+    run_of = np.empty(dense.size, np.int64)
+    dense_of = np.empty(dense.size, np.int64)
+    runs_seen = np.zeros(distinct, np.int64)
+    latest_pair = np.zeros(distinct, np.uint32)
+    pairs = 0
+    for run in range(borders.size - 1):
+        for row in range(borders[run], borders[run + 1]):
+            one = dense[row]
+            if runs_seen[one] <= run:
+                runs_seen[one], latest_pair[one] = run + 1, pairs
+                run_of[pairs], dense_of[pairs] = run, one
+                pairs += 1
+            ids[row] = latest_pair[one]
+    return ids, run_of, dense_of, pairs
+
+
+@njit(nogil=True, cache=True)
+def _intern(keys: Keys) -> tuple[Ids, Keys, int]:
+    """Open addressing with linear probing, a quarter full at most; the table holds an integer + 1, so that 0 is free."""
+    table = np.zeros(_SMALLEST_TABLE, np.uint32)
+    distinct = np.empty(table.size // 4, np.uint64)
+    ids = np.empty(keys.size, np.uint32)
+    row, known = _fill(keys, 0, ids, distinct, 0, table)
+    while row < keys.size:
+        table, distinct = _grown(table, distinct)
+        row, known = _fill(keys, row, ids, distinct, known, table)
+    return ids, distinct, known
+
+
+@njit(nogil=True, cache=True)
+def _grown(table: Ids, distinct: Keys) -> tuple[Ids, Keys]:
+    """Table and keys with four times the room; all keys are placed anew."""
+    wider, more = np.zeros(table.size * 4, np.uint32), np.empty(distinct.size * 4, np.uint64)
+    mask = np.uint64(wider.size - 1)
+    for one in range(distinct.size):
+        more[one] = distinct[one]
+        slot = distinct[one] & mask
+        while wider[slot] != 0:
+            slot = (slot + np.uint64(1)) & mask
+        wider[slot] = one + 1
+    return wider, more
+
+
+@njit(nogil=True, cache=True)
+def _fill(keys: Keys, row: int, ids: Ids, distinct: Keys, known: int, table: Ids) -> tuple[int, int]:
+    """Number keys from `row` on until the table is full enough: the next row and how many keys are known.
+
+    The loop is a function of its own because arrays that it would replace on growing could not stay in registers.
+    """
+    mask = np.uint64(table.size - 1)
+    while row < keys.size:
+        key = keys[row]
+        slot = key & mask
+        while table[slot] != 0 and distinct[table[slot] - 1] != key:
+            slot = (slot + np.uint64(1)) & mask
+        if table[slot] == 0:
+            if known == distinct.size:
+                break
+            distinct[known] = key
+            known += 1
+            table[slot] = known
+        ids[row] = table[slot] - 1
+        row += 1
+    return row, known

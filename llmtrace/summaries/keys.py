@@ -1,0 +1,70 @@
+"""Keys: 64-bit hashes that stand for users, models, instances, sessions or tuples of them, and the names behind them.
+
+Kernels meet a key as one UInt64. 0 is kept for "unknown" (a null in any of the columns); a true hash of 0 becomes 1. With n
+distinct keys, two share a hash with probability n²/2⁶⁵: about 3·10⁻⁵ for thirty million.
+
+Hashes are Polars' with a fixed seed, stable within one version of Polars. So stored states name the version (`HASH`), and
+states of different versions refuse to combine (see `parameters`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from llmtrace.summaries.groups import intern
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["HASH", "UNKNOWN", "combine_names", "key", "names"]
+
+UNKNOWN = 0
+"""The key of a row whose key column is null."""
+HASH = f"polars-{pl.__version__}"
+"""Which hash function made the keys of a state."""
+_SEED = 20_260_813
+
+
+def key(*columns: str) -> pl.Expr:
+    """The key of one or several columns: UInt64, `UNKNOWN` where any of them is null.
+
+    >>> frame = pl.DataFrame({"user": ["a", "b", "a", None], "model": ["m", "m", "m", "m"]})
+    >>> one, two, again, unknown = frame.select(key("user", "model")).to_series()
+    >>> (one == again, one == two, unknown)
+    (True, False, 0)
+    """
+    hashed = (pl.col(columns[0]) if len(columns) == 1 else pl.struct(*columns)).hash(_SEED)
+    known = pl.all_horizontal(pl.col(column).is_not_null() for column in columns)
+    return pl.when(known).then(hashed.clip(lower_bound=1)).otherwise(pl.lit(UNKNOWN, pl.UInt64)).alias("_".join(columns))
+
+
+def names(frame: pl.LazyFrame, by: str, column: str) -> pl.LazyFrame:
+    """The name behind each key: one row per known key.
+
+    Args:
+        frame: requests.
+        by: the column of keys, as `key` makes them from `column`.
+        column: the column of names.
+
+    Returns:
+        `key` (UInt64, ascending) and `name` (as `column`).
+    """
+    first_rows = partial(_first_rows, by=by)
+    rows = frame.select(by, column).map_batches(first_rows, streamable=True).filter(pl.col(by) != UNKNOWN)
+    return rows.select(pl.col(by).alias("key"), pl.col(column).alias("name")).unique("key").sort("key")
+
+
+def combine_names(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The names of all parts."""
+    return pl.concat(frames).unique("key", keep="first").sort("key")
+
+
+def _first_rows(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
+    ids, keys = intern(frame[by].to_numpy())
+    rows = np.empty(keys.size, np.int64)
+    rows[ids[::-1]] = np.arange(ids.size - 1, -1, -1)
+    return frame[rows]
