@@ -1,1 +1,19 @@
-"""."""
+"""The measuring analyses, one per command: parameters, a plan per part, a lawful combine, a finish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llmtrace.analyses.stats import Stats
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llmtrace.analyses.base import Analysis
+
+__all__ = ["ANALYSES"]
+
+ANALYSES: Mapping[str, tuple[Analysis, ...]] = {
+    Stats.name: (Stats(), Stats("7s"), Stats("1h"), Stats("1w")),
+}
+"""Every analysis by the name of its command, with examples of its parameters that differ; `tests/test_laws.py` tries them all."""
