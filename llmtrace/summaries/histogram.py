@@ -41,7 +41,17 @@ if TYPE_CHECKING:
     Counts = npt.NDArray[np.uint32 | np.uint64]
     Cells = tuple[Integers, Buckets, Counts]
 
-__all__ = ["bucket_indices", "bucket_middle", "bucket_starts", "combine", "exact_below", "lists", "relative_error", "summary"]
+__all__ = [
+    "bucket_indices",
+    "bucket_middle",
+    "bucket_of",
+    "bucket_starts",
+    "combine",
+    "exact_below",
+    "lists",
+    "relative_error",
+    "summary",
+]
 
 _LABELS = {"column": pl.String(), "time": pl.Datetime("us"), "key": pl.UInt64()}
 _TOTALS = {"known": pl.Int64(), "sum": pl.Int128(), "min": pl.Int64(), "max": pl.Int64()}
@@ -57,6 +67,18 @@ def exact_below(bits: int) -> int:
 def relative_error(bits: int) -> float:
     """How far a value read from a histogram may be off, relative to the true one: 2^-(bits+1)."""
     return 1 / (1 << (bits + 1))
+
+
+@njit(nogil=True, cache=True)
+def bucket_of(value: int, bits: int) -> int:
+    """The bucket of a value (not negative), for kernels.
+
+    >>> [bucket_of(value, 2) for value in (7, 8, 9, 2**63 - 1)]
+    [7, 8, 8, 247]
+    """
+    # A float has its exponent above 52 bits of mantissa; one that is rounded up to a power of two leads to the same bucket.
+    exponent = max((np.float64(value).view(np.int64) >> 52) - 1023 - bits, 0)
+    return (exponent << bits) + (value >> exponent)
 
 
 def bucket_indices(values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int64]:
@@ -205,20 +227,10 @@ def _flat(series: pl.Series) -> tuple[Integers, Any]:
 
 
 @njit(nogil=True, cache=True)
-def _bucket(value: int, bits: int) -> int:
-    exponent = 0
-    rest = value >> (bits + 1)
-    while rest:
-        rest >>= 1
-        exponent += 1
-    return (exponent << bits) + (value >> exponent)
-
-
-@njit(nogil=True, cache=True)
 def _bucket_indices(values: Integers, bits: int) -> Integers:
     buckets = np.empty(values.size, np.int64)
     for row in range(values.size):
-        buckets[row] = _bucket(values[row], bits)
+        buckets[row] = bucket_of(values[row], bits)
     return buckets
 
 
@@ -243,7 +255,7 @@ def _describe(
             cells = _tally_few(members, bits, buckets, counts, cells)
         else:
             _tally(members, bits, dense)
-            cells = _drain(dense, _bucket(least[place], bits), _bucket(most[place], bits), buckets, counts, cells)
+            cells = _drain(dense, bucket_of(least[place], bits), bucket_of(most[place], bits), buckets, counts, cells)
         ends[place + 1] = cells
     return (known, low, high, least, most), ends, buckets, counts
 
@@ -269,7 +281,7 @@ def _tally_few(members: Integers, bits: int, buckets: Buckets, counts: Counts, c
     for value in members:
         if value < 0:
             continue
-        bucket = _bucket(value, bits)
+        bucket = bucket_of(value, bits)
         cell = cells
         while cell > first and buckets[cell - 1] > bucket:
             buckets[cell], counts[cell] = buckets[cell - 1], counts[cell - 1]
@@ -295,7 +307,7 @@ def _tally(members: Integers, bits: int, dense: Counts) -> None:
     """Count known values in an array over all buckets."""
     for value in members:
         if value >= 0:
-            dense[_bucket(value, bits)] += 1
+            dense[bucket_of(value, bits)] += 1
 
 
 @njit(nogil=True, cache=True)

@@ -44,6 +44,12 @@ def test_buckets_are_those_of_the_layout(values: list[int], bits: int) -> None:
     assert bucket_indices(np.array(values), bits).tolist() == [naive_bucket(value, bits) for value in values]
 
 
+@pytest.mark.parametrize("bits", [1, 6, 11, 15])
+def test_buckets_beside_powers_of_two_are_those_of_the_layout(bits: int) -> None:
+    values = [value for power in range(63) for value in range(max(2**power - 2, 0), 2**power + 3)] + [LARGEST - 1, LARGEST]
+    assert bucket_indices(np.array(values), bits).tolist() == [naive_bucket(value, bits) for value in values]
+
+
 @given(VALUES, BITS)
 def test_a_bucket_starts_at_or_below_its_values_and_the_next_one_above(value: int, bits: int) -> None:
     (bucket,) = bucket_indices(np.array([value]), bits)
