@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from llmtrace import __version__
+from llmtrace.commands.check import check
+from llmtrace.commands.convert import convert
+from llmtrace.commands.generate import generate
 from llmtrace.commands.stats import stats
 from llmtrace.errors import LlmtraceError, OutputError
 from llmtrace.options import spread
@@ -30,6 +33,7 @@ __all__ = ["COMMANDS", "app", "entry", "main"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
     "Measure": (stats,),
+    "Handle traces": (check, convert, generate),
 }
 """Every command, in the order of the help, under the heading it stands there; the function's name is the command's."""
 

@@ -111,7 +111,9 @@ class Check:
             "columns": _columns(counts, state["bounds"].row(0, named=True)),
             "gaps": clock.longest(state),
         }
-        return Result(self.name, {}, scalars, tables, "problems", definitions=DEFINITIONS)
+        shown = scalars.keys() | {f"{name}.{column}" for name, table in tables.items() for column in table.columns}
+        definitions = {name: text for name, text in DEFINITIONS.items() if name in shown}
+        return Result(self.name, {}, scalars, tables, "problems", definitions=definitions)
 
 
 def verdict(scan: Result, out_of_order_rows: int) -> Result:
@@ -141,7 +143,7 @@ def verdict(scan: Result, out_of_order_rows: int) -> Result:
         "commands": _commands(present),
         "gaps": scan.tables["gaps"],
     }
-    return replace(scan, scalars=scalars, tables=tables, shown=("columns", "commands"))
+    return replace(scan, scalars=scalars, tables=tables, definitions=DEFINITIONS, shown=("columns", "commands"))
 
 
 def _counts() -> list[pl.Expr]:
@@ -241,30 +243,30 @@ def _clock_advice(grain: clock.Grain) -> str:
 
 
 DEFINITIONS: Mapping[str, str] = {
-    "rows": "requests that the filters let through",
-    "usable": "yes if at least half of the rows read have a readable time",
-    "bad_rows": "rows read with at least one cell that could not be understood",
-    "duplicate_rows": "requests equal to an earlier one in every canonical column",
-    "out_of_order_rows": "rows earlier than the row before them in their file; every command sorts first",
-    "tie_share": "share of gaps between consecutive arrivals that are zero, 0 to 1",
-    "quantum_s": "the clock's step in s: the modal positive gap if 20 % lie within 1 % of it, else the gaps' common divisor",
-    "failed_requests": "requests whose status is not ok; unknown without a status",
-    "cached_above_input": "rows read with more cached than input tokens; unknown without cached tokens",
-    "first_timestamp": "earliest arrival",
-    "last_timestamp": "latest arrival",
-    "problems.problem": "what is wrong",
-    "problems.rows": "how many rows (for time gaps: gaps) it concerns",
-    "problems.rows_ratio": "the same over all rows read, 0 to 1",
-    "problems.advice": "what it means and what to do",
-    "columns.column": "a canonical column that the trace has",
-    "columns.dtype": "its canonical type",
-    "columns.nulls": "requests without it, unreadable cells included; for the timestamp, rows that are left out",
-    "columns.bad": "cells that hold something unreadable",
-    "columns.min": "smallest value, of numbers only",
-    "columns.max": "largest value, of numbers only",
-    "commands.command": "a command of llmtrace",
-    "commands.ready": "whether the trace has what the command needs",
-    "commands.missing": "the columns it lacks",
-    "gaps.time": "last arrival before one of the ten longest gaps",
-    "gaps.gap_s": "its length in s",
+    "rows": "Requests that the filters let through.",
+    "usable": "Yes if at least half of the rows read have a readable time.",
+    "bad_rows": "Rows read with at least one cell that could not be understood.",
+    "duplicate_rows": "Requests equal to an earlier one in every canonical column.",
+    "out_of_order_rows": "Rows earlier than the row before them in their file; every command sorts first.",
+    "tie_share": "Share of gaps between consecutive arrivals that are zero, 0 to 1.",
+    "quantum_s": "The clock's step in s: the modal positive gap if 20 % lie within 1 % of it, else the gaps' common divisor.",
+    "failed_requests": "Requests whose status is not ok; unknown without a status.",
+    "cached_above_input": "Rows read with more cached than input tokens; unknown without cached tokens.",
+    "first_timestamp": "Earliest arrival.",
+    "last_timestamp": "Latest arrival.",
+    "problems.problem": "What is wrong.",
+    "problems.rows": "How many rows (for time gaps: gaps) it concerns.",
+    "problems.rows_ratio": "The same over all rows read, 0 to 1.",
+    "problems.advice": "What it means and what to do.",
+    "columns.column": "A canonical column that the trace has.",
+    "columns.dtype": "Its canonical type.",
+    "columns.nulls": "Requests without it, unreadable cells included; for the timestamp, rows that are left out.",
+    "columns.bad": "Cells that hold something unreadable.",
+    "columns.min": "Smallest value, of numbers only.",
+    "columns.max": "Largest value, of numbers only.",
+    "commands.command": "A command of llmtrace.",
+    "commands.ready": "Whether the trace has what the command needs.",
+    "commands.missing": "The columns it lacks.",
+    "gaps.time": "Last arrival before one of the ten longest gaps.",
+    "gaps.gap_s": "Its length in s.",
 }

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numba import njit
 
-from llmtrace.summaries.histogram import bucket_indices, bucket_starts
+from llmtrace.summaries.fixed import exponent
+from llmtrace.summaries.histogram import bucket_starts
+from llmtrace.summaries.summary import Summary, plans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,16 +25,19 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["Grain", "combine", "grain", "longest", "plan"]
+    from llmtrace.summaries.groups import Integers
+
+__all__ = ["Grain", "combine", "grain", "longest", "plan", "summaries"]
 
 BITS = 11
 LONGEST = 10
 MODAL_SHARE = 0.2
 MODAL_WIDTH = 0.01
 
-_CLOCK = {"requests": pl.Int64, "first_us": pl.Int64, "last_us": pl.Int64, "ties": pl.Int64, "divisor_us": pl.Int64}
-_GAPS = {"bucket": pl.Int64, "gaps": pl.Int64, "total_us": pl.Int128}
-_LONGEST = {"start_us": pl.Int64, "gap_us": pl.Int64}
+_CLOCK = dict.fromkeys(("requests", "first_us", "last_us", "ties", "divisor_us"), pl.Int64())
+_GAPS: Mapping[str, pl.DataType] = {"bucket": pl.Int64(), "gaps": pl.Int64(), "total_us": pl.Int128()}
+_LONGEST = dict.fromkeys(("start_us", "gap_us"), pl.Int64())
+_TIME = {"timestamp": pl.col("timestamp").to_physical()}
 
 
 @dataclass(frozen=True)
@@ -65,14 +71,18 @@ class Grain:
         return int(counts[starts >= limit_s].sum())
 
 
+def summaries() -> dict[str, Summary]:
+    """The three tables of a part that is sorted by time."""
+    return {
+        "clock": Summary(_TIME, _CLOCK, _clock),
+        "clock_gaps": Summary(_TIME, _GAPS, _bucketed),
+        "clock_longest": Summary(_TIME, _LONGEST, _longest),
+    }
+
+
 def plan(part: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:
     """The plans that summarise a part sorted by time."""
-    time = part.select(pl.col("timestamp").dt.epoch("us").alias("us"))
-    return {
-        "clock": time.map_batches(_clock, schema=_CLOCK),
-        "clock_gaps": time.map_batches(_bucketed, schema=_GAPS),
-        "clock_longest": time.map_batches(_longest, schema=_LONGEST),
-    }
+    return plans(part, summaries())
 
 
 def combine(states: Sequence[Mapping[str, pl.DataFrame]]) -> dict[str, pl.DataFrame]:
@@ -117,19 +127,19 @@ def _moment(us: int | None) -> datetime | None:
     return moment
 
 
-def _gaps(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    us = frame["us"].to_numpy()
-    return us[:-1], np.diff(us)
+def _gaps(frame: pl.DataFrame) -> tuple[Integers, Integers]:
+    times = frame["timestamp"].to_numpy()
+    return times[:-1], np.diff(times)
 
 
 def _clock(frame: pl.DataFrame) -> pl.DataFrame:
-    _, gaps = _gaps(frame)
-    bounds = (frame["us"][0], frame["us"][-1]) if frame.height else (None, None)
+    times, (_, gaps) = frame["timestamp"], _gaps(frame)
+    bounds = (times[0], times[-1]) if frame.height else (None, None)
     row = (frame.height, *bounds, int((gaps == 0).sum()), int(np.gcd.reduce(gaps)) if len(gaps) else 0)
     return pl.DataFrame([row], _CLOCK, orient="row")
 
 
-def _joined(clocks: pl.DataFrame, border_gaps: npt.NDArray[np.int64]) -> pl.DataFrame:
+def _joined(clocks: pl.DataFrame, border_gaps: Integers) -> pl.DataFrame:
     divisor = math.gcd(*clocks["divisor_us"].to_list(), *border_gaps.tolist())
     return clocks.select(
         pl.col("requests").sum(),
@@ -144,20 +154,19 @@ def _bucketed(frame: pl.DataFrame) -> pl.DataFrame:
     return _histogram(_gaps(frame)[1])
 
 
-def _histogram(gaps: npt.NDArray[np.int64]) -> pl.DataFrame:
-    positive = gaps[gaps > 0]
-    schema = {"bucket": pl.Int64, "total_us": pl.Int128}
-    cells = pl.DataFrame({"bucket": bucket_indices(positive, BITS), "total_us": positive}, schema)
-    return cells.group_by("bucket").agg(pl.len().cast(pl.Int64).alias("gaps"), pl.col("total_us").sum()).sort("bucket")
+def _histogram(gaps: Integers) -> pl.DataFrame:
+    counts, totals = _tally(gaps, BITS)
+    buckets = np.flatnonzero(counts)
+    return pl.DataFrame({"bucket": buckets, "gaps": counts[buckets], "total_us": totals[buckets]}, schema=_GAPS)
 
 
 def _longest(frame: pl.DataFrame) -> pl.DataFrame:
     return _top(*_gaps(frame))
 
 
-def _top(starts: npt.NDArray[np.int64], gaps: npt.NDArray[np.int64]) -> pl.DataFrame:
-    frame = pl.DataFrame({"start_us": starts, "gap_us": gaps}, schema=_LONGEST).filter(pl.col("gap_us") > 0)
-    return frame.sort("gap_us", "start_us", descending=[True, False]).head(LONGEST)
+def _top(starts: Integers, gaps: Integers) -> pl.DataFrame:
+    rows = _longest_rows(gaps, LONGEST)
+    return pl.DataFrame({"start_us": starts[rows], "gap_us": gaps[rows]}, schema=_LONGEST)
 
 
 def _quantum_s(gaps: pl.DataFrame, divisor_us: int) -> float | None:
@@ -167,5 +176,36 @@ def _quantum_s(gaps: pl.DataFrame, divisor_us: int) -> float | None:
     mode = gaps.sort("gaps", "bucket", descending=[True, False]).row(0, named=True)
     modal_us = mode["total_us"] / mode["gaps"]
     centres = (pl.col("total_us") / pl.col("gaps")).cast(pl.Float64)
-    near = gaps.filter((centres - modal_us).abs() <= MODAL_WIDTH * modal_us)["gaps"].sum()
-    return float((modal_us if near >= MODAL_SHARE * gaps["gaps"].sum() else divisor_us) / 1e6)
+    near = gaps.filter((centres - modal_us).abs() <= MODAL_WIDTH * modal_us)["gaps"].to_numpy().sum()
+    return float((modal_us if near >= MODAL_SHARE * gaps["gaps"].to_numpy().sum() else divisor_us) / 1e6)
+
+
+@njit(nogil=True, cache=True)
+def _tally(gaps: Integers, bits: int) -> tuple[Integers, Integers]:
+    """How many positive gaps each bucket holds, and their sum, which the time from the first to the last arrival bounds."""
+    counts, totals = np.zeros((64 - bits) << bits, np.int64), np.zeros((64 - bits) << bits, np.int64)
+    for gap in gaps:
+        if gap > 0:
+            shift = max(exponent(gap) - bits, 0)
+            bucket = (shift << bits) + (gap >> shift)
+            counts[bucket] += 1
+            totals[bucket] += gap
+    return counts, totals
+
+
+@njit(nogil=True, cache=True)
+def _longest_rows(gaps: Integers, most: int) -> Integers:
+    """The rows of the longest positive gaps, longest first, the earlier of equals first."""
+    rows = np.empty(most + 1, np.int64)
+    found, least = 0, 0
+    for row in range(gaps.size):
+        if gaps[row] <= least:
+            continue
+        place = found
+        while place > 0 and gaps[rows[place - 1]] < gaps[row]:
+            rows[place] = rows[place - 1]
+            place -= 1
+        rows[place] = row
+        found = min(found + 1, most)
+        least = gaps[rows[found - 1]] if found == most else 0
+    return rows[:found].copy()

@@ -82,8 +82,8 @@ class Part:
 
         A column that a source lacks is null. `request_id` breaks ties only if it is among `columns`: it is not read for nothing.
         """
-        wanted = [name for name in COLUMNS if name in columns or name == "timestamp"]
-        read = [name for name in COLUMNS if name in self.filter_columns or name in wanted]
+        wanted = _in_schema_order({*columns, "timestamp"})
+        read = _in_schema_order({*wanted, *self.filter_columns})
         frames = [self._kept(piece, read) for piece in self.pieces] or [
             pl.LazyFrame(schema={name: COLUMNS[name].dtype for name in read})
         ]
@@ -100,20 +100,21 @@ class Part:
         """One row of counts over what is read for these columns, before any filter but the interval.
 
         Columns: `rows`; `no_timestamp` (rows left out); `bad_rows` (with an unreadable cell); `cached_above_input` (clamped);
-        `bad_<column>` per canonical column.
+        `bad_<column>` per canonical column. Collected together with `frame` of the same columns, it shares its parsing.
         """
-        counts = [_intake(piece, columns, self.interval) for piece in self.pieces]
+        read = _in_schema_order({*columns, "timestamp", *self.filter_columns})
+        counts = [_intake(piece, read, self.interval).select(intake_columns(columns)) for piece in self.pieces]
         empty = pl.LazyFrame(schema=dict.fromkeys(intake_columns(columns), pl.Int64))
         return pl.concat([empty, *counts]).sum()
 
     def _kept(self, piece: Piece, read: Sequence[str]) -> pl.LazyFrame:
-        frame = canonical(piece.scan(), piece.opened.reading, read)
+        frame = _parsed(piece.scan(), piece.opened.reading, read).select(_clamped(read))
         return frame.filter(pl.col("timestamp").is_not_null() if piece.whole else _inside(self.interval))
 
 
 def canonical(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
     """Raw rows as canonical columns: absent ones null, cached tokens clamped to the input."""
-    return raw.select((_clamped(reading) if name == "cached_tokens" else _value(reading, name)).alias(name) for name in columns)
+    return _parsed(raw, reading, columns).select(_clamped(columns))
 
 
 def intake_columns(columns: Collection[str]) -> list[str]:
@@ -121,40 +122,51 @@ def intake_columns(columns: Collection[str]) -> list[str]:
     return ["rows", "no_timestamp", "bad_rows", "cached_above_input", *(f"bad_{name}" for name in COLUMNS if name in columns)]
 
 
+def _parsed(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
+    """Canonical values as they stand in the source, and beside each that can be unreadable a flag `bad_<column>`.
+
+    Values and flags are parsed here once; what is counted and what is kept are both taken from it.
+    """
+    names = [*columns, "input_tokens"] if "cached_tokens" in columns and "input_tokens" not in columns else columns
+    values = [_value(reading, name).alias(name) for name in names]
+    flags = {name: reading.cells[name].bad for name in columns if name in reading.cells}
+    return raw.select(*values, *(flag.alias(f"bad_{name}") for name, flag in flags.items() if flag is not None))
+
+
+def _in_schema_order(names: Collection[str]) -> list[str]:
+    return [name for name in COLUMNS if name in names]
+
+
 def _value(reading: Reading, name: str) -> pl.Expr:
     return reading.cells[name].value if name in reading.cells else pl.lit(None, COLUMNS[name].dtype)
 
 
-def _clamped(reading: Reading) -> pl.Expr:
-    cached, limit = _value(reading, "cached_tokens"), _value(reading, "input_tokens")
-    return pl.when(cached > limit).then(limit).otherwise(cached)
+def _clamped(columns: Sequence[str]) -> list[pl.Expr]:
+    cached, limit = pl.col("cached_tokens"), pl.col("input_tokens")
+    clamped = pl.when(cached > limit).then(limit).otherwise(cached).alias("cached_tokens")
+    return [clamped if name == "cached_tokens" else pl.col(name) for name in columns]
 
 
 def _inside(interval: Interval) -> pl.Expr:
     return (pl.col("timestamp") >= interval.start) & (pl.col("timestamp") < interval.end)
 
 
-def _intake(piece: Piece, columns: Collection[str], interval: Interval) -> pl.LazyFrame:
+def _intake(piece: Piece, columns: Sequence[str], interval: Interval) -> pl.LazyFrame:
     reading = piece.opened.reading
-    time = _value(reading, "timestamp")
-    inside = time.is_not_null() if piece.whole else (time >= interval.start) & (time < interval.end)
+    flagged = [f"bad_{name}" for name in columns if name in reading.cells and reading.cells[name].bad is not None]
+    time = pl.col("timestamp")
+    inside = time.is_not_null() if piece.whole else _inside(interval)
     mine = (inside | time.is_null()) if piece.first_seen else inside
-    bad = {f"bad_{name}": _bad(reading, name) for name in COLUMNS if name in columns}
-    exceeds = _exceeds(reading) if "cached_tokens" in columns else pl.lit(value=False)
-    any_bad = pl.any_horizontal([pl.lit(value=False), *(flag.fill_null(value=False) for flag in bad.values())])
-    totals = {"rows": pl.lit(value=True), "no_timestamp": time.is_null(), "bad_rows": any_bad, "cached_above_input": exceeds}
-    flags = {**totals, **bad}
+    exceeds = pl.col("cached_tokens") > pl.col("input_tokens") if "cached_tokens" in columns else pl.lit(value=False)
+    flags = {
+        "rows": pl.lit(value=True),
+        "no_timestamp": time.is_null(),
+        "bad_rows": pl.any_horizontal(pl.lit(value=False), *flagged),
+        "cached_above_input": exceeds,
+        **{f"bad_{name}": pl.col(f"bad_{name}") if f"bad_{name}" in flagged else pl.lit(value=False) for name in columns},
+    }
     counts = [(mine & flag.fill_null(value=False)).sum().cast(pl.Int64).alias(name) for name, flag in flags.items()]
-    return piece.scan().select(counts)
-
-
-def _bad(reading: Reading, name: str) -> pl.Expr:
-    cell = reading.cells.get(name)
-    return pl.lit(value=False) if cell is None or cell.bad is None else cell.bad
-
-
-def _exceeds(reading: Reading) -> pl.Expr:
-    return _value(reading, "cached_tokens") > _value(reading, "input_tokens")
+    return _parsed(piece.scan(), reading, columns).select(counts)
 
 
 def _in_order(frame: pl.DataFrame) -> pl.DataFrame:

@@ -131,6 +131,12 @@ def test_each_command_learns_what_it_would_miss(tmp_path: Path) -> None:
     assert ready["latency"] == ("yes", None)
 
 
+def test_every_number_is_defined(tmp_path: Path) -> None:
+    result = checked(faulty(tmp_path))
+    columns = {f"{name}.{column}" for name, table in result.tables.items() for column in table.columns}
+    assert result.definitions.keys() == result.scalars.keys() | columns
+
+
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
     code = main(["check", *arguments, "--format", "json", "--quiet"])
     return code, json.loads(capsys.readouterr().out)
