@@ -18,13 +18,13 @@ Columns of a summary, one row per value column and group, ascending:
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numba import njit
 
+from llmtrace.summaries import cells
 from llmtrace.summaries.groups import group, needs
 from llmtrace.summaries.summary import Summary
 from llmtrace.summaries.sums import wide
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from llmtrace.summaries.cells import Cells
     from llmtrace.summaries.groups import Groups, Integers, Keys
     from llmtrace.summaries.intervals import Interval
 
     Buckets = npt.NDArray[np.uint16 | np.uint32]
     Counts = npt.NDArray[np.uint32 | np.uint64]
-    Cells = tuple[Integers, Buckets, Counts]
 
 __all__ = [
     "bucket_indices",
@@ -77,7 +77,7 @@ def bucket_of(value: int, bits: int) -> int:
     [7, 8, 8, 247]
     """
     # A float has its exponent above 52 bits of mantissa; one that is rounded up to a power of two leads to the same bucket.
-    exponent = max((np.float64(value).view(np.int64) >> 52) - 1023 - bits, 0)
+    exponent = max(int(np.float64(value).view(np.int64) >> 52) - 1023 - bits, 0)
     return (exponent << bits) + (value >> exponent)
 
 
@@ -124,10 +124,10 @@ def summary(columns: Sequence[str], *, bits: int, by: str | None = None, interva
         interval: the intervals to group by; the part is sorted by `timestamp` then.
     """
     labels = [name for name, given in (("column", columns), ("time", interval), ("key", by)) if given is not None]
-    cells = {"buckets": pl.List(_bucket_dtype(bits)), "counts": pl.List(pl.UInt32)}
+    held = {"buckets": pl.List(_bucket_dtype(bits)), "counts": pl.List(pl.UInt32)}
     return Summary(
         needs(by, interval, columns),
-        {**{label: _LABELS[label] for label in labels}, **_TOTALS, **cells},
+        {**{label: _LABELS[label] for label in labels}, **_TOTALS, **held},
         partial(_summarise, columns=sorted(columns), bits=bits, by=by, interval=interval),
     )
 
@@ -143,8 +143,7 @@ def lists(frame: pl.DataFrame) -> Cells:
     Returns:
         Offsets, and the buckets and counts of all rows end to end; views into the frame where it is one chunk.
     """
-    (offsets, buckets), (_, counts) = (_flat(frame[name]) for name in ("buckets", "counts"))
-    return offsets, buckets, counts
+    return cells.read(frame, "buckets")
 
 
 def _summarise(
@@ -165,22 +164,14 @@ def _one_column(groups: Groups, offsets: Integers, column: str, values: Integers
     return pl.DataFrame(described).with_columns(
         nothing.then("min"),
         nothing.then("max"),
-        _list("buckets", ends, buckets[: ends[-1]].astype(_bucket_numpy(bits))),
-        _list("counts", ends, counts[: ends[-1]].copy()),
+        *cells.lists((ends, buckets[: ends[-1]].astype(_bucket_numpy(bits)), counts[: ends[-1]].copy()), "buckets"),
     )
 
 
 def _merge(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     rows = _matched(left, right)
-    dtype = np.uint32 if rows.select((pl.col("known") < 1 << 32).all()).item() else np.uint64
-    ours, theirs = (_widened(lists(side), dtype) for side in (left, right))
-    room = ours[1].size + theirs[1].size
-    buckets: Buckets = np.empty(room, ours[1].dtype)
-    counts: Counts = np.empty(room, dtype)
-    ends = _merge_rows(ours, rows["left"].to_numpy(), theirs, rows["right"].to_numpy(), buckets, counts)
-    return rows.drop("left", "right").with_columns(
-        _list("buckets", ends, buckets[: ends[-1]]), _list("counts", ends, counts[: ends[-1]])
-    )
+    merged = cells.merge(lists(left), rows["left"].to_numpy(), lists(right), rows["right"].to_numpy())
+    return rows.drop("left", "right").with_columns(cells.lists(merged, "buckets"))
 
 
 def _matched(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
@@ -198,11 +189,6 @@ def _matched(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     return sides.group_by(labels).agg(*totals).sort(labels)
 
 
-def _widened(cells: Cells, dtype: type) -> Cells:
-    offsets, buckets, counts = cells
-    return offsets, buckets, counts.astype(dtype, copy=False)
-
-
 def _bucket_count(bits: int) -> int:
     return (64 - bits) << bits
 
@@ -213,17 +199,6 @@ def _bucket_dtype(bits: int) -> type[pl.DataType]:
 
 def _bucket_numpy(bits: int) -> type:
     return np.uint16 if _bucket_count(bits) <= 1 << 16 else np.uint32
-
-
-def _list(name: str, ends: Integers, values: npt.NDArray[np.generic]) -> pl.Series:
-    return pl.Series(name, pa.LargeListArray.from_arrays(ends, values))
-
-
-def _flat(series: pl.Series) -> tuple[Integers, Any]:
-    """Offsets and values of a column of lists."""
-    found = series.rechunk().to_arrow()
-    offsets = found.offsets.to_numpy() if len(found) else np.zeros(1, np.int64)
-    return offsets - offsets[0], found.flatten().to_numpy()
 
 
 @njit(nogil=True, cache=True)
@@ -318,33 +293,3 @@ def _drain(dense: Counts, low: int, high: int, buckets: Buckets, counts: Counts,
         cells += dense[bucket] > 0
         dense[bucket] = 0
     return cells
-
-
-@njit(nogil=True, cache=True)
-def _merge_rows(
-    left: Cells, left_rows: Integers, right: Cells, right_rows: Integers, buckets: Buckets, counts: Counts
-) -> Integers:
-    """Merge the histograms of matching rows (-1: none) into `buckets` and `counts`; the ends of the merged rows."""
-    ends = np.zeros(left_rows.size + 1, np.int64)
-    cells = 0
-    for row in range(left_rows.size):
-        a, a_end = _cells_of(left[0], left_rows[row])
-        b, b_end = _cells_of(right[0], right_rows[row])
-        while a < a_end and b < b_end:
-            from_left, from_right = left[1][a] <= right[1][b], right[1][b] <= left[1][a]
-            buckets[cells] = min(left[1][a], right[1][b])
-            counts[cells] = from_left * left[2][a] + from_right * right[2][b]
-            a, b, cells = a + from_left, b + from_right, cells + 1
-        for rest in range(a, a_end):
-            buckets[cells], counts[cells] = left[1][rest], left[2][rest]
-            cells += 1
-        for rest in range(b, b_end):
-            buckets[cells], counts[cells] = right[1][rest], right[2][rest]
-            cells += 1
-        ends[row + 1] = cells
-    return ends
-
-
-@njit(nogil=True, cache=True)
-def _cells_of(offsets: Integers, row: int) -> tuple[int, int]:
-    return (offsets[row], offsets[row + 1]) if row >= 0 else (0, 0)

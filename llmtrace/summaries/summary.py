@@ -44,6 +44,7 @@ def plans(frame: pl.LazyFrame, summaries: Mapping[str, Summary]) -> dict[str, pl
 
 def _packed(frame: pl.DataFrame, *, summaries: Mapping[str, Summary]) -> pl.DataFrame:
     """One row: each table as a list of its rows."""
-    whole = frame.rechunk()
+    # Column by column, so that chunks are freed as they are joined and the part is not held twice.
+    whole = pl.DataFrame([frame.drop_in_place(name).rechunk() for name in frame.columns])
     tables = {name: summary.summarise(whole) for name, summary in summaries.items()}
     return pl.DataFrame([table.to_struct(name).implode() for name, table in tables.items()])

@@ -31,18 +31,23 @@ _LABELS = {"time": pl.Datetime("us"), "key": pl.UInt64()}
 _TWO_TO_64 = pl.lit(1 << 64, dtype=pl.Int128)
 
 
-def summary(columns: Sequence[str] = (), *, by: str | None = None, interval: Interval | None = None) -> Summary:
+def summary(
+    columns: Sequence[str] = (), *, by: str | None = None, interval: Interval | None = None, complete: bool = False
+) -> Summary:
     """Count the rows and sum the value columns of each group.
 
     Args:
-        columns: value columns: Int64, not negative, null where not known.
+        columns: value columns: integers, not negative, null where not known.
         by: a column of keys to group by.
         interval: the intervals to group by; the part is sorted by `timestamp` then.
+        complete: sum over the rows in which every column is known, and no others.
     """
     labels = [name for name, given in (("time", interval), ("key", by)) if given is not None]
     values = {name: dtype for column in columns for name, dtype in ((column, pl.Int128()), (f"{column}_known", pl.Int64()))}
     schema = {**{label: _LABELS[label] for label in labels}, "requests": pl.Int64(), **values}
-    return Summary(needs(by, interval, columns), schema, partial(_summarise, columns=columns, by=by, interval=interval))
+    return Summary(
+        needs(by, interval, columns), schema, partial(_summarise, columns=columns, by=by, interval=interval, complete=complete)
+    )
 
 
 def combine(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -79,12 +84,18 @@ def wide(high: Integers, low: npt.NDArray[np.uint64]) -> pl.Series:
     return halves.select(pl.col("high").cast(pl.Int128) * _TWO_TO_64 + pl.col("low").cast(pl.Int128)).to_series()
 
 
-def _summarise(frame: pl.DataFrame, *, columns: Sequence[str], by: str | None, interval: Interval | None) -> pl.DataFrame:
+def _summarise(
+    frame: pl.DataFrame, *, columns: Sequence[str], by: str | None, interval: Interval | None, complete: bool
+) -> pl.DataFrame:
     groups = group(frame, by, interval)
     ids, order = groups.ids, groups.order
     found: dict[str, pl.Series | Integers] = {**groups.labels, "requests": _count(ids, order.size)[order]}
-    for column in columns:
-        known, low, high = _add_up(ids, order.size, frame[column].to_numpy())
+    values = {column: frame[column].to_numpy().astype(np.int64, copy=False) for column in columns}
+    if complete:
+        rows = np.logical_and.reduce([numbers >= 0 for numbers in values.values()])
+        values = {column: np.where(rows, numbers, -1) for column, numbers in values.items()}
+    for column, numbers in values.items():
+        known, low, high = _add_up(ids, order.size, numbers)
         found |= {column: wide(high[order], low[order]), f"{column}_known": known[order]}
     return pl.DataFrame(found)
 

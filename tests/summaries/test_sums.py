@@ -77,3 +77,14 @@ def test_narrowed_keeps_what_does_not_fit() -> None:
     frame = pl.DataFrame({"small": [1, None], "large": [1 << 63, 0]}, {"small": pl.Int128, "large": pl.Int128})
     assert sums.narrowed(frame).schema == {"small": pl.Int64, "large": pl.Int128}
     assert sums.narrowed(frame.clear()).schema == {"small": pl.Int64, "large": pl.Int64}
+
+
+def test_complete_sums_are_over_the_rows_in_which_every_column_is_known(of_parts: Callable[..., list[pl.DataFrame]]) -> None:
+    frame = pl.DataFrame({"input": [10, 20, None, 40], "cached": [1, None, 3, 4]})
+    for found in of_parts(sums.summary(["input", "cached"], complete=True), sums.combine, frame, [1, 3]):
+        assert found.rows() == [(4, 50, 2, 5, 2)]
+
+
+def test_narrow_integers_are_summed_too(of_whole: Callable[..., pl.DataFrame]) -> None:
+    frame = pl.DataFrame({"failed": [1, None, 100, 100, 100]}, {"failed": pl.Int8})
+    assert of_whole(sums.summary(["failed"]), frame).rows() == [(5, 301, 4)]

@@ -83,7 +83,7 @@ class Stats:
         frame = _prepared(part).cache()
         kernels = {
             "rates": sums.summary(rates.COLUMNS, interval=interval),
-            "cached": sums.summary(totals.CACHED_COLUMNS),
+            "cached": sums.summary(totals.CACHED_COLUMNS, complete=True),
             "hours": sums.summary(interval=HOUR),
             "models": sums.summary(by="model_key"),
             "endpoints": sums.summary(by="endpoint_key", interval=interval),
@@ -134,11 +134,9 @@ class Stats:
 def _prepared(part: pl.LazyFrame) -> pl.LazyFrame:
     """Tokens of failed requests as unknown, keys for names, and the columns that are derived from them."""
     known = part.with_columns(pl.when(succeeded()).then(column).alias(column) for column in _TOKENS)
-    both = pl.all_horizontal(pl.col("input_tokens", "cached_tokens").is_not_null())
     return known.with_columns(
-        pl.when(pl.col("status").is_not_null()).then(failed()).cast(pl.Int64).alias("failed_requests"),
-        pl.col("stream").cast(pl.Int64).alias("streamed_requests"),
-        *(pl.when(both).then(column).alias(f"{column}_with_cache") for column in ("input_tokens", "cached_tokens")),
+        pl.when(pl.col("status").is_not_null()).then(failed()).cast(pl.Int8).alias("failed_requests"),
+        pl.col("stream").cast(pl.Int8).alias("streamed_requests"),
         millionths("output_tokens", "input_tokens").alias(lengths.RATIO),
         *(keys.key(column).alias(f"{column}_key") for column in _NAMED),
     )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CACHED_COLUMNS", "scalars"]
 
-CACHED_COLUMNS = ("input_tokens_with_cache", "cached_tokens_with_cache")
-"""Input and cached tokens of the requests of which both are known: the two sides of `cached_to_input_ratio`."""
+CACHED_COLUMNS = ("input_tokens", "cached_tokens")
+"""What is summed over the requests of which both are known, for `cached_to_input_ratio`."""
 
 _SUMMED = ("failed_requests", "input_tokens", "output_tokens", "cached_tokens", "streamed_requests")
 
@@ -56,7 +56,7 @@ def scalars(state: State, span: Span, interval: Interval, overview: Overview) ->
         "peak_to_mean_requests": overview.peak_to_mean_requests,
         "peak_to_mean_tokens": overview.peak_to_mean_tokens,
         "output_to_input_ratio": _ratio(summed["output_tokens"], summed["input_tokens"]),
-        "cached_to_input_ratio": _ratio(*(cached[column] for column in reversed(CACHED_COLUMNS))),
+        "cached_to_input_ratio": _ratio(cached["cached_tokens"], cached["input_tokens"]),
         "stream_ratio": means["streamed_requests"],
         "rate_correlation": overview.rate_correlation,
     }
