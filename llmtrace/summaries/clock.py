@@ -15,8 +15,7 @@ import numpy as np
 import polars as pl
 from numba import njit
 
-from llmtrace.summaries.fixed import exponent
-from llmtrace.summaries.histogram import bucket_starts
+from llmtrace.summaries.histogram import bucket_of, bucket_starts
 from llmtrace.summaries.summary import Summary, plans
 
 if TYPE_CHECKING:
@@ -186,8 +185,7 @@ def _tally(gaps: Integers, bits: int) -> tuple[Integers, Integers]:
     counts, totals = np.zeros((64 - bits) << bits, np.int64), np.zeros((64 - bits) << bits, np.int64)
     for gap in gaps:
         if gap > 0:
-            shift = max(exponent(gap) - bits, 0)
-            bucket = (shift << bits) + (gap >> shift)
+            bucket = bucket_of(gap, bits)
             counts[bucket] += 1
             totals[bucket] += gap
     return counts, totals

@@ -15,7 +15,7 @@ from numba import njit
 if TYPE_CHECKING:
     from llmtrace.summaries.groups import Integers
 
-__all__ = ["LOG_UNIT", "added", "exponent", "fixed_log", "fixed_logs"]
+__all__ = ["LOG_UNIT", "added", "fixed_log", "fixed_logs"]
 
 LOG_BITS = 26
 LOG_UNIT = 1 / (1 << LOG_BITS)
@@ -54,18 +54,6 @@ def added(high: np.uint64, low: np.uint64, x: np.uint64, y: np.uint64) -> tuple[
         high += x_high * y_high + (cross >> _HALF) + (_ONE if product < shifted else _ZERO)
     low += product
     return high + (_ONE if low < product else _ZERO), low
-
-
-@njit(nogil=True, cache=True)
-def exponent(value: int) -> int:
-    """The whole part of the binary logarithm of a positive integer; -1023 for 0.
-
-    >>> exponent(7), exponent(8), exponent(2**60 - 1)
-    (2, 3, 59)
-    """
-    found = int(np.float64(value).view(np.int64) >> _MANTISSA_BITS) - _BIAS
-    # Rounding to a float may have taken a long integer up to the next power of two.
-    return found - 1 if found > _MANTISSA_BITS and value >> (found - 1) <= 1 else found
 
 
 @njit(nogil=True, cache=True)
