@@ -1,0 +1,139 @@
+"""Gaps of a key and their lag-1 dependence, against NumPy and SciPy on lists of gaps, wherever the requests are cut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from scipy import stats
+
+from llmtrace.summaries import lags
+from llmtrace.summaries.keys import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from functools import partial
+    from pathlib import Path
+
+BITS = 3
+TIMES = st.integers(0, 12) | st.integers(0, 10**7) | st.integers(-(10**14), 10**14)
+ROWS = st.lists(st.tuples(TIMES, st.integers(0, 3)), max_size=40)
+Parts = "Callable[..., list[pl.DataFrame]]"
+
+
+def frame_of(rows: list[tuple[int, int]]) -> pl.DataFrame:
+    frame = pl.DataFrame(rows, {"timestamp": pl.Int64, "model_key": pl.UInt64}, orient="row")
+    return frame.with_columns(pl.col("timestamp").cast(pl.Datetime("us"))).sort("timestamp", maintain_order=True)
+
+
+def gaps_of(frame: pl.DataFrame, key: int) -> list[int]:
+    return frame.filter(pl.col("model_key") == key)["timestamp"].to_physical().diff().drop_nulls().to_list()
+
+
+def combined(bits: int = BITS) -> partial[pl.DataFrame]:
+    from functools import partial
+
+    return partial(lags.combine, bits=bits)
+
+
+def pearson(gaps: list[float]) -> float | None:
+    earlier, later = gaps[:-1], gaps[1:]
+    if len(earlier) < 3 or len(set(earlier)) == 1 or len(set(later)) == 1:
+        return None
+    return float(np.corrcoef(earlier, later)[0, 1])
+
+
+def spearman(gaps: list[int]) -> float | None:
+    earlier, later = gaps[:-1], gaps[1:]
+    if len(earlier) < 3 or len(set(earlier)) == 1 or len(set(later)) == 1:
+        return None
+    return float(stats.spearmanr(earlier, later).statistic)
+
+
+@given(ROWS, st.lists(st.integers(0, 40), max_size=4))
+def test_no_cut_changes_a_bit(
+    of_whole: Callable[..., pl.DataFrame],
+    of_parts: Callable[..., list[pl.DataFrame]],
+    rows: list[tuple[int, int]],
+    cuts: list[int],
+) -> None:
+    frame, summary = frame_of(rows), lags.summary("model_key", bits=BITS)
+    whole = of_whole(summary, frame)
+    for found in of_parts(summary, combined(), frame, cuts):
+        assert_frame_equal(found, whole)
+        assert_frame_equal(lags.describe(found, bits=BITS), lags.describe(whole, bits=BITS), check_exact=True)
+
+
+@given(ROWS)
+def test_counts_and_moments_are_those_of_the_gaps(of_whole: Callable[..., pl.DataFrame], rows: list[tuple[int, int]]) -> None:
+    frame = frame_of(rows)
+    described = lags.describe(of_whole(lags.summary("model_key", bits=BITS), frame), bits=BITS)
+    assert described["key"].to_list() == sorted({key for _, key in rows} - {UNKNOWN})
+    for row in described.iter_rows(named=True):
+        gaps = gaps_of(frame, row["key"])
+        assert (row["requests"], row["gaps"], row["ties"]) == (len(gaps) + 1, len(gaps), gaps.count(0))
+        mean = np.mean(gaps) / 1e6 if gaps else None
+        std = np.std(np.array(gaps, np.longdouble), ddof=1) / 1e6 if len(gaps) > 1 else None
+        assert row["mean_gap_s"] == (None if mean is None else pytest.approx(mean, rel=1e-14))
+        assert row["std_gap_s"] == (None if std is None else pytest.approx(float(std), rel=1e-9))
+        if std is None or not mean:
+            assert row["cv"] is None
+            assert row["burstiness"] is None
+        else:
+            assert row["cv"] == pytest.approx(float(std / mean), rel=1e-9)
+            assert row["burstiness"] == pytest.approx(float((std - mean) / (std + mean)), rel=1e-9, abs=1e-9)
+
+
+@given(ROWS)
+def test_correlations_are_those_of_consecutive_gaps(of_whole: Callable[..., pl.DataFrame], rows: list[tuple[int, int]]) -> None:
+    frame = frame_of(rows)
+    described = lags.describe(of_whole(lags.summary("model_key", bits=BITS), frame), bits=BITS)
+    for row in described.iter_rows(named=True):
+        gaps = gaps_of(frame, row["key"])
+        positive = [gap for gap in gaps if gap > 0]
+        expected = pearson([float(gap) for gap in gaps])
+        assert row["lag1_pearson"] == (None if expected is None else pytest.approx(expected, abs=1e-9))
+        expected = pearson(np.log(positive).tolist())
+        assert row["lag1_log_pearson"] == (None if expected is None else pytest.approx(expected, abs=1e-6))
+        for name, sequence in (("lag1_spearman", gaps), ("lag1_spearman_positive", positive)):
+            exact = spearman(sequence)
+            if exact is None or row[name] is None:  # different gaps may share a bucket, so that they seem not to vary
+                continue
+            assert abs(row[name] - exact) <= row[f"{name}_bound"] + 1e-12
+            if max(sequence) < 1 << (BITS + 1):
+                assert row[name] == pytest.approx(exact, abs=1e-12)
+                assert row[f"{name}_bound"] == pytest.approx(0, abs=1e-7)
+
+
+@pytest.mark.parametrize("bits", [2, 5])
+@pytest.mark.parametrize("dependence", [-0.6, 0.0, 0.3, 0.9])
+def test_binned_ranks_come_close_to_exact_ones(of_whole: Callable[..., pl.DataFrame], bits: int, dependence: float) -> None:
+    generator = np.random.default_rng(7)
+    noise = generator.normal(size=20_000)
+    walk = [noise[0]]
+    for step in noise[1:]:
+        walk.append(dependence * walk[-1] + step)
+    gaps = np.exp(9 + np.array(walk)).astype(np.int64)
+    frame = frame_of([(int(time), 1) for time in np.cumsum(gaps)])
+    row = lags.describe(of_whole(lags.summary("model_key", bits=bits), frame), bits=bits).row(0, named=True)
+    exact = spearman(gaps[1:].tolist())
+    assert row["lag1_spearman"] == pytest.approx(exact, abs=0.02 if bits == 2 else 0.001)
+    assert abs(row["lag1_spearman"] - exact) <= row["lag1_spearman_bound"] < (0.12 if bits == 2 else 0.02)
+
+
+def test_a_regular_stream_does_not_vary_at_all(of_whole: Callable[..., pl.DataFrame]) -> None:
+    frame = frame_of([(time * 333_333_333_333, 1) for time in range(1000)])
+    row = lags.describe(of_whole(lags.summary("model_key", bits=BITS), frame), bits=BITS).row(0, named=True)
+    assert (row["std_gap_s"], row["cv"], row["burstiness"]) == (0.0, 0.0, -1.0)
+    assert row["lag1_pearson"] is None
+
+
+def test_a_summary_survives_parquet(of_whole: Callable[..., pl.DataFrame], tmp_path: Path) -> None:
+    found = of_whole(lags.summary("model_key", bits=BITS), frame_of([(0, 1), (10**14, 1), (3 * 10**14, 1)] * 9))
+    found.write_parquet(tmp_path / "lags.parquet")
+    assert_frame_equal(pl.read_parquet(tmp_path / "lags.parquet"), found)
