@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EPOCH", "MICROSECOND", "PART_ROWS", "Interval", "Slice", "cut"]
 
-PART_ROWS = 2_000_000
-"""Rows that a part aims at: large enough for kernels to pay, small enough for two of them to fit into a gigabyte."""
+PART_ROWS = 1_000_000
+"""Rows that a part aims at: large enough for kernels to pay, small enough for several at once to fit into a gigabyte."""
 
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
