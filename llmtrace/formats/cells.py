@@ -7,6 +7,8 @@ read, and where it is missing rather than unreadable. Text costs one parse where
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -28,9 +30,11 @@ __all__ = [
     "flag",
     "hashes",
     "identity",
+    "is_missing",
     "position",
     "seconds",
     "text",
+    "unreadable",
 ]
 
 MISSING = ("", "-", "null", "none", "na", "n/a", "nan", "\\n")
@@ -41,10 +45,17 @@ PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1
 
 _TRUE = ("true", "t", "yes", "y", "1", "1.0")
 _FALSE = ("false", "f", "no", "n", "0", "0.0")
-_GROUPED = r"^[+-]?[1-9]\d{0,2}(?:[,' \u{a0}\u{202f}]\d{3})+(?:\.\d+)?$"
-_GROUPED_WITH_POINT = r"^[+-]?[1-9]\d{0,2}(?:[,' \u{a0}\u{202f}]\d{3})+\.\d+$"
-_IDS = r"^\s*\[[\d\s,]*\]\s*$"
-_NAMED_IDS = r'^\s*\[\s*(?:-?\d+|"[^"\\,]*")(?:\s*,\s*(?:-?\d+|"[^"\\,]*"))*\s*\]\s*$'
+_BLANK = r"^\s*(?:" + "|".join(map(re.escape, MISSING)) + r")\s*$"
+_BLANK_OR_MINUS_ONE = r"^\s*(?:" + "|".join(map(re.escape, MISSING)) + r"|-1(?:\.0*)?)\s*$"
+_GROUPS = "[,' \u00a0\u202f]"
+_GROUPED = rf"^\s*([+-]?[1-9]\d{{0,2}}(?:{_GROUPS}\d{{3}})+(?:\.\d+)?)\s*$"
+_GROUPED_WITH_POINT = rf"^\s*([+-]?[1-9]\d{{0,2}}(?:{_GROUPS}\d{{3}})+\.\d+)\s*$"
+_WITH_COMMA = r"^\s*([+-]?\d[\d.]*,\d+)\s*$"
+# Numbers of at most 19 digits are below 2^64, so none of them turns into a null on its way to UInt64.
+_NUMBERS = r"^\s*\[ *\d{1,19} *(?:, *\d{1,19} *)*\]\s*$"
+_NAMES = r'^\s*\[ *(?:-?\d+|"[^"\\,]*") *(?:, *(?:-?\d+|"[^"\\,]*") *)*\]\s*$'
+_EMPTY = r"^\s*\[\s*\]\s*$"
+_LARGEST = sys.float_info.max
 _SEED = 0
 
 
@@ -60,16 +71,16 @@ def count(column: str, dtype: pl.DataType, *, decimal_comma: bool = False) -> Ce
     raw = pl.col(column)
     if isinstance(dtype, pl.String):
         exact = raw.str.to_integer(strict=False)
-        rest = _rest(raw, exact)
-        number = pl.coalesce(exact, _whole(_decimal(rest, decimal_comma, _GROUPED)))
-        return _cell(column, _natural(number), (number == -1) | rest.is_in(MISSING))
-    if dtype.is_float() or dtype.is_decimal():
+        number = pl.coalesce(exact, _whole(_decimal(_refused(raw, exact), _WITH_COMMA if decimal_comma else _GROUPED)))
+    elif dtype.is_float() or dtype.is_decimal():
         number = _whole(raw.cast(pl.Float64))
-        return _cell(column, _natural(number), (number == -1) | raw.cast(pl.Float64).is_nan())
-    if dtype.is_integer():
+    elif dtype.is_integer():
         number = raw.cast(pl.Int64, strict=False)
-        return _cell(column, _natural(number), number == -1)
-    return _unreadable(column, pl.Int64())
+    else:
+        return _unreadable(column, dtype, pl.Int64())
+    # Through UInt64, which refuses what is negative, and reads its column only once.
+    value = number.cast(pl.UInt64, strict=False).cast(pl.Int64)
+    return Cell(value, unreadable(column, dtype, value, sentinel=True), (column,))
 
 
 def position(column: str, dtype: pl.DataType, *, first: int = 0) -> Cell:
@@ -88,16 +99,17 @@ def seconds(column: str, dtype: pl.DataType, *, unit: TimeUnit = "s", decimal_co
     """
     raw = pl.col(column)
     if isinstance(dtype, pl.Duration):
-        return _cell(column, _duration(raw.dt.total_microseconds() / PER_SECOND["us"]), pl.lit(value=False))
-    if isinstance(dtype, pl.String):
+        number = raw.dt.total_microseconds() / PER_SECOND["us"]
+    elif isinstance(dtype, pl.String):
         plain = raw.cast(pl.Float64, strict=False)
-        rest = _rest(raw, plain)
-        number = pl.coalesce(plain, _decimal(rest, decimal_comma, _GROUPED_WITH_POINT))
-        return _cell(column, _duration(number / PER_SECOND[unit]), number.is_nan() | rest.is_in(MISSING))
-    if dtype.is_numeric():
-        number = raw.cast(pl.Float64)
-        return _cell(column, _duration(number / PER_SECOND[unit]), number.is_nan())
-    return _unreadable(column, pl.Float64())
+        rest = _decimal(_refused(raw, plain), _WITH_COMMA if decimal_comma else _GROUPED_WITH_POINT)
+        number = pl.coalesce(plain, rest) / PER_SECOND[unit]
+    elif dtype.is_numeric():
+        number = raw.cast(pl.Float64) / PER_SECOND[unit]
+    else:
+        return _unreadable(column, dtype, pl.Float64())
+    value = pl.when(number.is_between(0, _LARGEST)).then(number)
+    return Cell(value, unreadable(column, dtype, value), (column,))
 
 
 def elapsed(start: Cell, end: Cell) -> Cell:
@@ -115,11 +127,13 @@ def flag(column: str, dtype: pl.DataType) -> Cell:
         return Cell(raw, None, (column,))
     if isinstance(dtype, pl.String):
         word = raw.str.strip_chars().str.to_lowercase()
-        return _cell(column, _either(word.is_in(_TRUE), word.is_in(_FALSE)), word.is_in(MISSING))
-    if dtype.is_numeric():
+        value: pl.Expr = pl.when(word.is_in(_TRUE)).then(pl.lit(value=True)).when(word.is_in(_FALSE)).then(pl.lit(value=False))
+    elif dtype.is_numeric():
         number = raw.cast(pl.Float64)
-        return _cell(column, _either(number == 1, number == 0), number.is_nan())
-    return _unreadable(column, pl.Boolean())
+        value = pl.when((number == 0) | (number == 1)).then(number == 1)
+    else:
+        return _unreadable(column, dtype, pl.Boolean())
+    return Cell(value, unreadable(column, dtype, value), (column,))
 
 
 def text(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
@@ -136,20 +150,22 @@ def text(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
         word = raw.str.strip_chars() if written else raw
         return Cell(pl.when(~word.is_in(MISSING_TEXT if written else ("",))).then(word), None, (column,))
     if dtype.is_float():
-        whole = raw.cast(pl.Float64).cast(pl.Int64, strict=False)
-        name = pl.when(whole == raw).then(whole.cast(pl.String)).otherwise(raw.cast(pl.String))
+        whole = _whole(raw.cast(pl.Float64))
+        name = pl.coalesce(whole.cast(pl.String), raw.cast(pl.String))
         return Cell(pl.when(raw.is_not_nan()).then(name), None, (column,))
     if dtype.is_nested() or isinstance(dtype, pl.Object):
-        return _unreadable(column, pl.String())
+        return _unreadable(column, dtype, pl.String())
     word = raw.cast(pl.String, strict=False)
-    return _cell(column, pl.when(word != "").then(word), word == "")
+    bad = word.is_null() & raw.is_not_null() if isinstance(dtype, pl.Binary) else None
+    return Cell(pl.when(word != "").then(word), bad, (column,))
 
 
 def identity(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
     """A request id: Int64 where the source has integers, else String."""
     if not dtype.is_integer():
         return text(column, dtype, written=written)
-    return _cell(column, pl.col(column).cast(pl.Int64, strict=False), pl.lit(value=False))
+    value = pl.col(column).cast(pl.Int64, strict=False)
+    return Cell(value, unreadable(column, dtype, value), (column,))
 
 
 def hashes(column: str, dtype: pl.DataType) -> Cell:
@@ -162,17 +178,20 @@ def hashes(column: str, dtype: pl.DataType) -> Cell:
     >>> pl.DataFrame({"hash_ids": ["[0, 18446744073709551615]", "[0"]}).select(cell.value, bad=cell.bad).rows()
     [([0, 18446744073709551615], False), (None, True)]
     """
-    if isinstance(dtype, pl.String):
-        raw = pl.col(column)
-        plain = pl.when(raw.str.contains(_IDS)).then(raw)
-        named = pl.when(raw.str.contains(_NAMED_IDS) & plain.is_null()).then(raw)
-        ids = pl.coalesce(_split(plain).cast(pl.List(pl.UInt64), strict=False), _split(named).list.eval(_id(pl.element())))
-        value = pl.when(plain.str.strip_chars("[] \t\r\n") == "").then(pl.lit([], dtype=pl.List(pl.UInt64))).otherwise(_full(ids))
-        return _cell(column, value, raw.str.strip_chars().str.to_lowercase().is_in(MISSING))
+    raw = pl.col(column)
     inner = getattr(dtype, "inner", None)
-    if inner is not None and (inner.is_integer() or isinstance(inner, (pl.String, pl.Null))):
-        return _cell(column, _full(_listed(pl.col(column), inner)), pl.lit(value=False))
-    return _unreadable(column, pl.List(pl.UInt64()))
+    if isinstance(dtype, pl.String):
+        numeric = raw.str.contains(_NUMBERS)
+        others = pl.when(~numeric).then(raw)
+        named = pl.when(others.str.contains(_NAMES)).then(_split(others).list.eval(_id(pl.element())))
+        none = pl.when(others.str.contains(_EMPTY)).then(pl.lit([], dtype=pl.List(pl.UInt64)))
+        numbers = _split(raw).cast(pl.List(pl.UInt64), strict=False)
+        value = pl.when(numeric).then(numbers).otherwise(pl.coalesce(named, none))
+    elif inner is not None and (inner.is_integer() or inner in {pl.String, pl.Null}):
+        value = pl.when(~raw.list.contains(None)).then(_listed(raw, inner))
+    else:
+        return _unreadable(column, dtype, pl.List(pl.UInt64()))
+    return Cell(value, unreadable(column, dtype, value), (column,))
 
 
 def chained(ids: Cell) -> Cell:
@@ -193,49 +212,60 @@ def add(tokens: Cell, more: Cell) -> Cell:
     return Cell(total, ~fits if tokens.bad is None else tokens.bad | ~fits, (*tokens.sources, *more.sources))
 
 
-def _cell(column: str, value: pl.Expr, missing: pl.Expr) -> Cell:
-    """A cell that is bad where it has no value although its source is neither null nor missing."""
-    bad = value.is_null() & pl.col(column).is_not_null() & ~missing.fill_null(value=False)
-    return Cell(value, bad, (column,))
+def is_missing(words: pl.Series, *, sentinel: bool = False) -> pl.Series:
+    """Which of these words stand for "no number"; -1 does where it is a sentinel."""
+    return words.str.to_lowercase().str.contains(_BLANK_OR_MINUS_ONE if sentinel else _BLANK)
 
 
-def _unreadable(column: str, dtype: pl.DataType) -> Cell:
-    return Cell(pl.lit(None, dtype=dtype), pl.col(column).is_not_null(), (column,))
+def unreadable(column: str, dtype: pl.DataType, value: pl.Expr, *, sentinel: bool = False) -> pl.Expr:
+    """Where a column holds something that is not missing and yet has no value.
+
+    Args:
+        column: the raw column.
+        dtype: its dtype: text is missing by the markers of `MISSING`, a float by NaN.
+        value: what was read of it.
+        sentinel: whether -1 is missing.
+    """
+    left = pl.when(value.is_null()).then(pl.col(column))
+    if isinstance(dtype, pl.String):
+        there = ~left.str.to_lowercase().str.contains(_BLANK_OR_MINUS_ONE if sentinel else _BLANK)
+    elif dtype.is_float():
+        there = left.is_not_nan() & (left != -1) if sentinel else left.is_not_nan()
+    elif dtype.is_signed_integer() and sentinel:
+        there = left != -1
+    else:
+        there = left.is_not_null()
+    return there.fill_null(value=False)
 
 
-def _rest(raw: pl.Expr, parsed: pl.Expr) -> pl.Expr:
-    """What a first parse refused, trimmed and in lower case; null everywhere else."""
-    return pl.when(parsed.is_null()).then(raw).str.strip_chars().str.to_lowercase()
+def _unreadable(column: str, dtype: pl.DataType, wanted: pl.DataType) -> Cell:
+    """The cell of a column whose dtype has no meaning here."""
+    value = pl.lit(None, dtype=wanted)
+    return Cell(value, None if isinstance(dtype, pl.Null) else pl.col(column).is_not_null(), (column,))
 
 
-def _decimal(text: pl.Expr, decimal_comma: bool, grouped: str) -> pl.Expr:  # noqa: FBT001 - internal, always from a keyword
-    """Float64 of text that may group its thousands, or, with a decimal comma, group them by points."""
-    if decimal_comma:
-        point = text.str.replace_all(r"[.' \u{a0}\u{202f}](\d{3})", "${1}").str.replace(",", ".", literal=True)
-        return pl.when(text.str.contains(",", literal=True)).then(point).otherwise(text).cast(pl.Float64, strict=False)
-    bare = text.str.replace_all(r"[,' \u{a0}\u{202f}]", "")
-    return pl.when(text.str.contains(grouped)).then(bare).otherwise(text).cast(pl.Float64, strict=False)
+def _refused(raw: pl.Expr, parsed: pl.Expr) -> pl.Expr:
+    """What a first parse did not take; null everywhere else."""
+    return pl.when(parsed.is_null()).then(raw)
+
+
+def _decimal(text: pl.Expr, grouped: str) -> pl.Expr:
+    """Float64 of a number with spaces around it, or grouped in a way that the pattern takes."""
+    digits = text.str.extract(grouped, 1)
+    if grouped == _WITH_COMMA:
+        plain = digits.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    else:
+        plain = digits.str.replace_all(_GROUPS, "")
+    return pl.coalesce(plain, text.str.strip_chars()).cast(pl.Float64, strict=False)
 
 
 def _whole(number: pl.Expr) -> pl.Expr:
     """Int64 of a Float64 without a fraction, null for every other and for 2^63 and beyond."""
-    return pl.when(number == number.floor()).then(number).cast(pl.Int64, strict=False)
-
-
-def _natural(number: pl.Expr) -> pl.Expr:
-    return pl.when(number >= 0).then(number)
-
-
-def _duration(number: pl.Expr) -> pl.Expr:
-    return pl.when((number >= 0) & number.is_finite()).then(number)
-
-
-def _either(yes: pl.Expr, no: pl.Expr) -> pl.Expr:
-    return pl.when(yes).then(pl.lit(value=True)).when(no).then(pl.lit(value=False))
+    return pl.when(number % 1 == 0).then(number).cast(pl.Int64, strict=False)
 
 
 def _split(listing: pl.Expr) -> pl.Expr:
-    return listing.str.strip_chars("[] \t\r\n").str.replace_all(r"\s", "").str.split(",")
+    return listing.str.strip_chars("[] \t\r\n").str.replace_all(" ", "", literal=True).str.split(",")
 
 
 def _id(name: pl.Expr) -> pl.Expr:
@@ -245,14 +275,9 @@ def _id(name: pl.Expr) -> pl.Expr:
 
 def _listed(ids: pl.Expr, inner: pl.DataType) -> pl.Expr:
     evaluate: Callable[[pl.Expr], pl.Expr] = ids.list.eval
-    if isinstance(inner, pl.String):
+    if inner == pl.String:
         return evaluate(_id(pl.element()))
     if inner.is_signed_integer():
         signed = pl.element().cast(pl.Int64)
         return evaluate(pl.when(signed >= 0).then(signed).cast(pl.UInt64).fill_null(signed.cast(pl.String).hash(_SEED)))
     return ids.cast(pl.List(pl.UInt64))
-
-
-def _full(ids: pl.Expr) -> pl.Expr:
-    """The lists without a hole; one with a null in it becomes null."""
-    return pl.when(ids.list.drop_nulls().list.len() == ids.list.len()).then(ids)

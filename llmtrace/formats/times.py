@@ -16,7 +16,8 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from llmtrace.errors import UsageError
-from llmtrace.formats.cells import MISSING, PER_SECOND
+from llmtrace.formats import iso
+from llmtrace.formats.cells import PER_SECOND, is_missing, unreadable
 from llmtrace.formats.layout import Cell
 from llmtrace.schema import TIMESTAMP
 
@@ -41,11 +42,6 @@ END_OF_TIME_US = 253_402_300_800_000_000
 
 _PER_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NS_PER_US = 1_000
-_MINUTE_US = 60_000_000
-_AFTER_SECONDS = r"^((?:[.,]\d+)?)\s*((?:Z|z|UTC|GMT|[+-](?:[01]\d|2[0-3]):?(?:[0-5]\d)?(?:\s[A-Z]{3,4})?)?)$"
-_NO_OFFSET = ("", "Z", "z", "UTC", "GMT", "+00:00", "+0000", "+00", "-00:00")
-_DAY_ONLY = r"^(\d{4}-\d{2}-\d{2})$"
-_TO_THE_MINUTE = r"^(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2})((?:Z|[+-]\d{2}:?\d{2})?)$"
 
 
 @dataclass(frozen=True)
@@ -84,26 +80,26 @@ def arrivals(
     if _is_number(raw, column):
         cell = _from_number(column, dtype, unit or _unit(raw, column))
         return Arrivals(cell, clock or _clock(raw, cell, "utc" if unit is None else "relative"))
-    wall, bare = _wall(column, dtype)
-    found = clock or _clock(raw, Cell(wall, None, (column,)), "relative" if isinstance(dtype, pl.Duration) else "utc")
-    if zone is None or found == "relative":
-        return Arrivals(Cell(wall, _bad(column, dtype, wall), (column,)), found)
-    value = pl.when(bare).then(_localised(wall, zone)).otherwise(wall)
-    return Arrivals(Cell(value, _bad(column, dtype, wall), (column,)), found, counted=_shifts(wall, bare, zone))
+    utc, wall = _moments(raw, column, apart=zone is not None)
+    unknown: Clock = "relative" if isinstance(dtype, pl.Duration) else "utc"
+    found = clock or _clock(raw, _cell(column, dtype, utc, wall), unknown)
+    if zone is None or wall is None or found == "relative":
+        return Arrivals(_cell(column, dtype, utc, wall), found)
+    return Arrivals(_cell(column, dtype, utc, _localised(wall, zone)), found, counted=_shifts(wall, zone))
 
 
 def _is_number(raw: Raw, column: str) -> bool:
     if not isinstance(raw.schema[column], pl.String):
         return raw.schema[column].is_numeric()
-    words = [word for word in _words(raw, column) if word]
+    words = _words(raw, column)
     numbers = pl.Series(words, dtype=pl.String).cast(pl.Float64, strict=False)
     return numbers.count() * 2 > len(words)
 
 
 def _words(raw: Raw, column: str) -> list[str]:
     """The time column's first values as text, missing ones left out."""
-    words = raw.head[column].cast(pl.String, strict=False).drop_nulls().str.strip_chars().to_list()
-    return [word for word in words if word.lower() not in MISSING]
+    words = raw.head[column].cast(pl.String, strict=False).drop_nulls().str.strip_chars()
+    return words.filter(~is_missing(words, sentinel=True)).to_list()
 
 
 def _unit(raw: Raw, column: str) -> TimeUnit:
@@ -134,100 +130,50 @@ def _clock(raw: Raw, cell: Cell, unknown: Clock) -> Clock:
 def _from_number(column: str, dtype: pl.DataType, unit: TimeUnit) -> Cell:
     """Times from bare numbers: whole ones exactly, others to the nearest microsecond; -1 is missing, other negatives are bad."""
     raw = pl.col(column)
+    last = END_OF_TIME_US * PER_SECOND[unit] // PER_SECOND["us"] - 1
     number = raw.str.strip_chars().cast(pl.Float64, strict=False) if isinstance(dtype, pl.String) else raw.cast(pl.Float64)
-    us = _microseconds(_integer(raw, dtype), number, unit)
-    in_range = (number >= 0) & (number < END_OF_TIME_US * PER_SECOND[unit] / PER_SECOND["us"])
-    value = pl.when(in_range).then(us).cast(TIMESTAMP)
-    missing = (number == -1) | number.is_nan()
-    if isinstance(dtype, pl.String):
-        missing |= raw.str.strip_chars().str.to_lowercase().is_in(MISSING)
-    return Cell(value, value.is_null() & raw.is_not_null() & ~missing.fill_null(value=False), (column,))
-
-
-def _integer(raw: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
-    if isinstance(dtype, pl.String):
-        return raw.str.to_integer(strict=False)
-    return raw.cast(pl.Int64, strict=False) if dtype.is_integer() else None
-
-
-def _microseconds(whole: pl.Expr | None, number: pl.Expr, unit: TimeUnit) -> pl.Expr:
-    """Microseconds; a whole number keeps every digit, which a Float64 of nanoseconds since 1970 does not."""
     scaled = number / _NS_PER_US if unit == "ns" else number * _PER_US[unit]
-    rounded = scaled.round().cast(pl.Int64, strict=False)
-    if whole is None:
-        return rounded
-    return pl.coalesce(whole // _NS_PER_US if unit == "ns" else whole * _PER_US[unit], rounded)
+    us: pl.Expr = pl.when(scaled.is_between(0, END_OF_TIME_US - 1)).then(scaled.round().cast(pl.Int64, strict=False))
+    if isinstance(dtype, pl.String) or dtype.is_integer():
+        # A whole number keeps every digit, which a Float64 of nanoseconds since 1970 does not.
+        integer = raw.str.to_integer(strict=False) if isinstance(dtype, pl.String) else raw.cast(pl.Int64, strict=False)
+        whole = pl.when(integer.is_between(0, min(last, 2**63 - 1))).then(integer)
+        us = pl.coalesce(whole // _NS_PER_US if unit == "ns" else whole * _PER_US[unit], us)
+    value = us.cast(TIMESTAMP)
+    return Cell(value, unreadable(column, dtype, value, sentinel=True), (column,))
 
 
-def _wall(column: str, dtype: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
-    """Wall-clock times, offsets taken off, and whether each one has none; both of any dtype but a number."""
-    raw = pl.col(column)
-    always, never = pl.lit(value=True), pl.lit(value=False)
+def _moments(raw: Raw, column: str, *, apart: bool) -> tuple[pl.Expr | None, pl.Expr | None]:
+    """The times of a column that holds no numbers: as UTC those that are or carry an offset, and the wall clocks without one.
+
+    Text can hold both; unless they are wanted apart, its wall clocks are taken as UTC.
+    """
+    dtype, value = raw.schema[column], pl.col(column)
     if isinstance(dtype, pl.Datetime):
         if dtype.time_zone is None:
-            return _to_microseconds(raw, dtype), always
-        utc = raw if dtype.time_zone == "UTC" else raw.dt.convert_time_zone("UTC")
-        return _to_microseconds(utc.dt.replace_time_zone(None), dtype), never
+            return None, _to_microseconds(value, dtype)
+        utc = value if dtype.time_zone == "UTC" else value.dt.convert_time_zone("UTC")
+        return _to_microseconds(utc.dt.replace_time_zone(None), dtype), None
     if isinstance(dtype, pl.Date):
-        return raw.cast(TIMESTAMP), always
+        return None, value.cast(TIMESTAMP)
     if isinstance(dtype, pl.Duration):
-        return raw.dt.total_microseconds().cast(TIMESTAMP), never
+        return value.dt.total_microseconds().cast(TIMESTAMP), None
     if isinstance(dtype, pl.String):
-        return _iso(raw)
-    return pl.lit(None, dtype=TIMESTAMP), never
+        words = _words(raw, column)
+        return iso.apart(value, words) if apart else (iso.together(value, words), None)
+    return pl.lit(None, dtype=TIMESTAMP), None
 
 
 def _to_microseconds(time: pl.Expr, dtype: pl.Datetime) -> pl.Expr:
     return time if dtype.time_unit == "us" else time.cast(TIMESTAMP, strict=False)
 
 
-def _bad(column: str, dtype: pl.DataType, value: pl.Expr) -> pl.Expr | None:
-    raw = pl.col(column)
-    if isinstance(dtype, pl.String):
-        # Spaces and case of what was read do not matter, so they are looked at only where nothing was.
-        left = pl.when(value.is_null()).then(raw).str.strip_chars().str.to_lowercase()
-        return left.is_not_null() & ~left.is_in(MISSING)
-    if isinstance(dtype, (pl.Datetime, pl.Date, pl.Duration, pl.Null)):
-        return None
-    return raw.is_not_null()
-
-
-def _iso(raw: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
-    """ISO 8601 text in UTC, and whether it had no offset.
-
-    `T` or a space, a fraction of any length after point or comma (truncated to microseconds), `Z`, `+00:00`, `+0200`, `+02`;
-    shorter forms are filled up with zeros, which costs nothing where there are none.
-    """
-    text = raw.str.strip_chars()
-    time, zone = _to_the_second(text)
-    rest = pl.when(time.is_null()).then(text)
-    filled = rest.str.replace(_DAY_ONLY, "${1} 00:00:00").str.replace(_TO_THE_MINUTE, "${1}:00${2}")
-    filled_time, filled_zone = _to_the_second(filled)
-    return pl.coalesce(time, filled_time), pl.coalesce(zone, filled_zone) == ""
-
-
-def _to_the_second(text: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
-    """UTC and offset of `YYYY-MM-DD hh:mm:ss` followed by a fraction and an offset or not; null where the text is otherwise."""
-    # Without a fraction and an offset this format has a parser of its own, twenty times as fast as any other.
-    whole = (
-        text.str.slice(0, 19)
-        .str.replace("T", " ", literal=True)
-        .str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
-    )
-    after = text.str.slice(19).str.extract_groups(_AFTER_SECONDS)
-    fraction, zone = after.struct.field("1"), after.struct.field("2")
-    micros = fraction.str.slice(1, 6).str.pad_end(6, "0").str.to_integer(strict=False)
-    return whole + pl.duration(microseconds=micros - _offset(zone), time_unit="us"), pl.when(whole.is_not_null()).then(zone)
-
-
-def _offset(zone: pl.Expr) -> pl.Expr:
-    """Microseconds east of Greenwich."""
-    other = pl.when(~zone.is_in(_NO_OFFSET)).then(zone)
-    digits = other.str.extract_groups(r"^([+-]\d{2}):?(\d{2})?")
-    hours = digits.struct.field("1").str.to_integer(strict=False)
-    minutes = digits.struct.field("2").str.to_integer(strict=False).fill_null(0)
-    sign = pl.when(other.str.starts_with("-")).then(-1).otherwise(1)
-    return ((hours * 60 + sign * minutes) * _MINUTE_US).fill_null(0)
+def _cell(column: str, dtype: pl.DataType, utc: pl.Expr | None, wall: pl.Expr | None) -> Cell:
+    """The cell of both kinds of times together. A Parquet column of times stays itself, so that its statistics still serve."""
+    kinds = [times for times in (utc, wall) if times is not None]
+    value = kinds[0] if len(kinds) == 1 else pl.coalesce(kinds)
+    typed = isinstance(dtype, (pl.Datetime, pl.Date, pl.Duration, pl.Null))
+    return Cell(value, None if typed else unreadable(column, dtype, value), (column,))
 
 
 def _zone(tz: str | None) -> str | None:
@@ -257,11 +203,9 @@ def _after_gap(wall: pl.Expr, zone: str) -> pl.Expr:
     return _utc(wall.dt.truncate("1h") - day, zone, "earliest") + day
 
 
-def _shifts(wall: pl.Expr, bare: pl.Expr, zone: str) -> dict[str, pl.Expr]:
+def _shifts(wall: pl.Expr, zone: str) -> dict[str, pl.Expr]:
     earlier, later = _utc(wall, zone, "earliest"), _utc(wall, zone, "latest")
     return {
-        f"{{count}} times lie in an hour that {zone} has twice; the earlier one was taken.": bare & (earlier != later),
-        f"{{count}} times lie in an hour that {zone} skips; they were moved to its end.": bare
-        & wall.is_not_null()
-        & earlier.is_null(),
+        f"{{count}} times lie in an hour that {zone} has twice; the earlier one was taken.": earlier != later,
+        f"{{count}} times lie in an hour that {zone} skips; they were moved to its end.": wall.is_not_null() & earlier.is_null(),
     }
