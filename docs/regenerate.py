@@ -1,10 +1,11 @@
-"""Bring generated documentation up to date: the list of all options, and the output below every example command.
+"""Bring generated documentation up to date: the list of all options, the output below every example command, the figures.
 
     python docs/regenerate.py                   rewrites what is stale
     python docs/regenerate.py --check [PAGE...] changes nothing, shows what is stale and exits 1 if anything is
 
 An example is a `console` block: every line that begins with `$ ` is run in a scratch folder where `sample_traces` is at hand, and
-what it prints is what stands below it.
+what it prints is what stands below it. A link to `figures/COMMAND/NAME.png` is the figure NAME of that command, drawn from the
+year in `sample_traces`; figures are drawn anew but not compared, since every matplotlib draws a little differently.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import difflib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 OPTIONS_PAGE = ROOT / "docs" / "cli.md"
+FIGURES = ROOT / "docs" / "figures"
+CLOSED_PIPE = 141
 BLOCK = re.compile(r"(?<=^```console\n)(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
+FIGURE = re.compile(r"\]\((?:docs/)?figures/([a-z-]+)/(\w+\.png)\)")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 
 
@@ -68,32 +73,45 @@ def run(program: list[str], folder: Path) -> str:
     done = subprocess.run(
         program, cwd=folder, env={**kept, **plain}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    if done.returncode and "llmtrace: error: " not in done.stdout:
+    if done.returncode not in {0, CLOSED_PIPE} and "llmtrace: error: " not in done.stdout:
         raise RuntimeError(f"{' '.join(program)} failed with exit code {done.returncode}:\n{done.stdout}")
     return done.stdout
 
 
-def stale(page: Path) -> list[str]:
-    """The difference between a page and what it should hold."""
-    current = page.read_text(encoding="utf-8") if page.exists() else ""
-    name = str(page.relative_to(ROOT))
-    return list(
-        difflib.unified_diff(current.splitlines(), regenerated(page).splitlines(), name, f"{name} (regenerated)", lineterm="")
-    )
+def draw_figures() -> None:
+    """Draw the figures that the pages show."""
+    shown = {figure for page in pages() for figure in FIGURE.findall(page.read_text(encoding="utf-8"))}
+    for command in sorted({command for command, _ in shown}):
+        with tempfile.TemporaryDirectory() as folder:
+            run(["llmtrace", command, "sample_traces/year", "--figures", folder, "--quiet"], ROOT)
+            (FIGURES / command).mkdir(parents=True, exist_ok=True)
+            for name in sorted(name for of, name in shown if of == command):
+                shutil.copy(Path(folder, name), FIGURES / command / name)
+
+
+def difference(page: Path, current: str, wanted: str) -> list[str]:
+    """How a page differs from what it should hold, line by line; nothing where it is fresh."""
+    name = os.path.relpath(page, ROOT)
+    return list(difflib.unified_diff(current.splitlines(), wanted.splitlines(), name, f"{name} (regenerated)", lineterm=""))
 
 
 def main() -> int:
-    """Check or rewrite pages; the number of stale ones decides the exit code of a check."""
+    """Check or rewrite pages; a check fails if one is stale."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing")
-    parser.add_argument("page", nargs="*", type=lambda name: Path(name).resolve(), help="pages; all without")
+    parser.add_argument("page", nargs="*", type=lambda name: Path(name).resolve(), help="pages; all, and the figures, without")
     options = parser.parse_args()
-    differences = {page: stale(page) for page in options.page or [OPTIONS_PAGE, *pages()]}
-    for page, difference in differences.items():
-        if difference and not options.check:
-            page.write_text(regenerated(page), encoding="utf-8")
-        sys.stdout.writelines(f"{line}\n" for line in difference)
-    return 1 if options.check and any(differences.values()) else 0
+    if not options.check and not options.page:
+        draw_figures()
+    any_stale = False
+    for page in options.page or [OPTIONS_PAGE, *pages()]:
+        current, wanted = page.read_text(encoding="utf-8") if page.exists() else "", regenerated(page)
+        lines = difference(page, current, wanted)
+        any_stale |= bool(lines)
+        if lines and not options.check:
+            page.write_text(wanted, encoding="utf-8")
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+    return 1 if options.check and any_stale else 0
 
 
 if __name__ == "__main__":

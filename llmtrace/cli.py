@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from contextlib import suppress
@@ -105,6 +106,8 @@ def entry() -> None:
             stream.reconfigure(errors="backslashreplace")
     _make_room_for_kernels()
     code = main()
+    # A second Ctrl-C ends the program at once, not with a traceback from its cleaning up.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         sys.stdout.flush()
     except OSError:

@@ -6,6 +6,7 @@ options and puts the groups together again on a call. Nothing heavy is imported 
 
 import functools
 import inspect
+import signal
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -114,6 +115,9 @@ class Reading:
         from llmtrace.formats.layout import ReadOptions
         from llmtrace.trace import Filters, open_trace
 
+        if hasattr(signal, "siginterrupt"):
+            # Polars has system calls go on after Ctrl-C: waiting for a silent standard input would never end.
+            signal.siginterrupt(signal.SIGINT, True)  # noqa: FBT003
         filters = Filters(self.since, self.until, tuple(self.model), tuple(self.user), tuple(self.endpoint), self.where)
         options = ReadOptions(_mapping(self.mapping), self.time_unit, self.tz, self.cached_mode)
         return open_trace(self.sources, layout=self.layout, options=options, filters=filters, strict=self.strict)

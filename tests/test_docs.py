@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from llmtrace.cli import COMMANDS
+from llmtrace.cli import COMMANDS, main
+from llmtrace.report import figures
+from llmtrace.schema import COLUMNS
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "docs" / "regenerate.py"
@@ -48,6 +51,15 @@ def test_every_command_has_a_page_with_an_executed_example(name: str) -> None:
     assert re.search(rf"^```console\n\$ llmtrace {name} ", page, re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", [command.__name__.replace("_", "-") for command in COMMANDS["Measure"]])
+def test_a_measuring_command_explains_every_scalar_table_and_figure(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, str(ROOT / "sample_traces" / "year"), "--since", "360d", "--format", "json", "--quiet"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    named = [*result["scalars"], *result["tables"], *figures.names(name)]
+    assert [one for one in named if f"`{one}`" not in page] == []
+
+
 @pytest.mark.parametrize("name", BY_NAME)
 def test_readme_lists_every_command(name: str) -> None:
     assert f"[`{name}`](docs/{name}.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
@@ -56,6 +68,14 @@ def test_readme_lists_every_command(name: str) -> None:
 def test_readme_lists_no_command_that_does_not_exist() -> None:
     listed = re.findall(r"\| \[`([\w-]+)`\]\(docs/", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert listed == list(BY_NAME)
+
+
+def test_the_schema_page_has_every_column_as_it_is() -> None:
+    page = (ROOT / "docs" / "schema.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| .*? \| (.*) \|$", page, re.MULTILINE))
+    assert rows == {
+        name: f"{column.unit if column.unit != 'us' else ''} | {column.meaning}".strip() for name, column in COLUMNS.items()
+    }
 
 
 def test_a_stale_example_is_mended(tmp_path: Path) -> None:
