@@ -129,18 +129,18 @@ class Writing:
 
     format: Annotated[
         Literal["table", "csv", "json", "markdown", "parquet"],
-        typer.Option(help="Form of the result on standard output.", rich_help_panel=_OUTPUT),
+        typer.Option(
+            help="Form of the result on standard output; parquet is for the tables in --output.", rich_help_panel=_OUTPUT
+        ),
     ] = "table"
     table: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="The table that csv and parquet hold; the main one without it.", rich_help_panel=_OUTPUT
-        ),
+        typer.Option(metavar="NAME", help="Show this table alone (table, csv, markdown).", rich_help_panel=_OUTPUT),
     ] = None
     output: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Also write result.json, a CSV per table and the figures there.", rich_help_panel=_OUTPUT
+            metavar="DIR", help="Also write result.json, a file per table and the figures there.", rich_help_panel=_OUTPUT
         ),
     ] = None
     figures: Annotated[
