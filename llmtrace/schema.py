@@ -21,6 +21,7 @@ __all__ = [
     "METADATA_BLOCK_SIZE",
     "METADATA_CLOCK",
     "METADATA_SCHEMA",
+    "METADATA_SYNTHETIC",
     "REQUIRED",
     "SCHEMA_VERSION",
     "TIMESTAMP",
@@ -39,6 +40,8 @@ METADATA_CLOCK = "llmtrace.clock"
 """Parquet metadata key: `utc` or `relative`."""
 METADATA_BLOCK_SIZE = "llmtrace.block_size"
 """Parquet metadata key: tokens per prefix block."""
+METADATA_SYNTHETIC = "llmtrace.synthetic"
+"""Parquet metadata key, there and `true` in traces that were generated: nobody sent these requests."""
 
 
 @dataclass(frozen=True)

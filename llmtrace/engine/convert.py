@@ -12,10 +12,9 @@ import polars as pl
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.survey import survey
 from llmtrace.errors import UsageError
-from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, SCHEMA_VERSION
 from llmtrace.trace import MAX_TEXT_ROWS, open_trace
 from llmtrace.trace.part import canonical
-from llmtrace.trace.store import Store, refuse_existing
+from llmtrace.trace.store import Footer, Store, refuse_existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +64,7 @@ def _write(
 ) -> Intake:
     parts = trace.parts() or [trace.empty_part()]
     total, done, intakes = sum(part.rows for part in parts), 0, list[Intake]()
-    with Store(destination, partition, trace.clock, trace.block_size, force=force) as store:
+    with Store(destination, partition, _footer(trace), force=force) as store:
         for part in parts:
             frame, counts, kept = pl.collect_all(
                 [part.frame(trace.columns), part.intake(trace.columns), Intake.plan(part.frame(["timestamp"]))]
@@ -78,6 +77,10 @@ def _write(
         intake = Intake.combined(intakes)
         intake.check(trace)
     return intake
+
+
+def _footer(trace: Trace) -> Footer:
+    return Footer(trace.clock, trace.block_size, trace.synthetic)
 
 
 def _refuse_itself(trace: Trace, destination: Path) -> None:
@@ -100,11 +103,8 @@ def _parent(destination: Path) -> Path:
 
 def _stage(trace: Trace, folder: Path) -> Trace:
     """The trace as canonical Parquet in the sources' own order, streamed, so that it has statistics to be cut by."""
-    metadata = {METADATA_SCHEMA: SCHEMA_VERSION, METADATA_CLOCK: trace.clock}
-    if trace.block_size is not None:
-        metadata[METADATA_BLOCK_SIZE] = str(trace.block_size)
     for index, opened in enumerate(trace.opened):
         frame = canonical(opened.source.scan(), opened.reading, trace.columns)
-        frame.sink_parquet(folder / f"{index:05}.parquet", row_group_size=500_000, metadata=metadata)
+        frame.sink_parquet(folder / f"{index:05}.parquet", row_group_size=500_000, metadata=_footer(trace).metadata())
     staged = open_trace(str(folder), filters=trace.filters, strict=trace.strict)
     return replace(staged, names=trace.names)

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Intake", "intake_of"]
 
+_COUNT = "{count}"
+
 
 @dataclass(frozen=True)
 class Intake:
     """Counts over what was read.
 
     Attributes:
-        counts: `rows`, `no_timestamp`, `bad_rows`, `cached_above_input` and `bad_<column>`, before the filters.
+        counts: `rows`, `no_timestamp`, `bad_rows`, `cached_above_input` and `bad_<column>`, before the filters; and the rows that
+            a layout counts besides, under a sentence with `{count}` in it.
         kept: requests that the filters let through.
         first: earliest arrival among them.
         last: latest arrival among them.
@@ -45,7 +48,8 @@ class Intake:
     @classmethod
     def combined(cls, intakes: Sequence[Intake]) -> Intake:
         """The intake of several parts, in any order."""
-        counts = {name: sum(intake.counts[name] for intake in intakes) for name in intakes[0].counts}
+        names = dict.fromkeys(name for intake in intakes for name in intake.counts)
+        counts = {name: sum(intake.counts.get(name, 0) for intake in intakes) for name in names}
         firsts = [intake.first for intake in intakes if intake.first is not None]
         lasts = [intake.last for intake in intakes if intake.last is not None]
         return cls(counts, sum(intake.kept for intake in intakes), min(firsts, default=None), max(lasts, default=None))
@@ -55,8 +59,12 @@ class Intake:
         """A sentence for each kind of cell that could not be read or had to be mended."""
         rows = self.counts["rows"]
         found = [_no_time(self.counts["no_timestamp"], rows), _clamped(self.counts["cached_above_input"], rows)]
-        found += [_unreadable(name, count, rows) for name, count in self.counts.items() if name.startswith("bad_")]
+        found += [_unreadable(name, self.counts[name], rows) for name in self._cells()]
+        found += [sentence.format(count=f"{count:,}") for sentence, count in self.counts.items() if _COUNT in sentence and count]
         return [sentence for sentence in found if sentence]
+
+    def _cells(self) -> list[str]:
+        return [name for name in self.counts if name.startswith("bad_") and name not in {"bad_rows", "bad_timestamp"}]
 
     def check(self, trace: Trace) -> None:
         """Raise if the trace is strict and something could not be read.
@@ -83,7 +91,7 @@ class Intake:
             "llmtrace": _version(),
             **trace.provenance(),
             "columns": list(trace.columns),
-            "intake": dict(self.counts),
+            "intake": {name: count for name, count in self.counts.items() if _COUNT not in name},
             "rows_read": self.counts["rows"],
             "rows": self.kept,
             "first": _on_clock(self.first, trace),

@@ -15,7 +15,7 @@ import polars as pl
 from llmtrace.errors import InputError
 from llmtrace.formats.columns import Draft, Scheme
 from llmtrace.formats.layout import Cell
-from llmtrace.schema import COLUMNS, METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, REQUIRED, check
+from llmtrace.schema import COLUMNS, METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, METADATA_SYNTHETIC, REQUIRED, check
 
 if TYPE_CHECKING:
     from llmtrace.formats.layout import Clock, Raw, Reading, ReadOptions
@@ -50,7 +50,7 @@ class Canonical:
         draft = Draft(raw, replace(options, tz=None) if own else options, _SCHEME, _clock(raw) if own else None)
         for name in draft.columns:
             draft.put(name, Cell(pl.col(name), None, (name,)))
-        return draft.reading(_block_size(raw))
+        return replace(draft.reading(_block_size(raw)), synthetic=raw.metadata.get(METADATA_SYNTHETIC) == "true")
 
 
 def _clock(raw: Raw) -> Clock:

@@ -94,6 +94,7 @@ class Reading:
     block_size: int | None = None
     notes: tuple[str, ...] = ()
     counted: Mapping[str, pl.Expr] = field(default_factory=dict)
+    synthetic: bool = False
 
 
 class Layout(Protocol):

@@ -27,12 +27,13 @@ def is_relative(result: Result) -> bool:
 
 
 def trace_name(result: Result) -> str:
-    """The sources without their folders; of many the first two and how many more."""
+    """The sources without their folders, of many the first two and how many more; generated ones are called synthetic."""
     sources = [str(source) for source in result.provenance.get("sources", ())]
     names = [shortened(visible(_last_part(source)), NAME_LENGTH) for source in sources[:MAX_NAMES]]
     if len(sources) > MAX_NAMES:
         names.append(f"{len(sources) - MAX_NAMES:,} more")
-    return ", ".join(names) or "unnamed trace"
+    label = " (synthetic)" if result.provenance.get("synthetic") else ""
+    return (", ".join(names) or "unnamed trace") + label
 
 
 def period(result: Result) -> str:

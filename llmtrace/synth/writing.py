@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from llmtrace.errors import OutputError, UsageError
 from llmtrace.synth.frames import frames
 from llmtrace.synth.layouts import LAYOUTS
-from llmtrace.trace.store import ROW_GROUP_ROWS, Store, refuse_existing
+from llmtrace.trace.store import ROW_GROUP_ROWS, Footer, Store, refuse_existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -93,7 +93,7 @@ def _checked(layout: str, workload: Workload, partition: Partition) -> Layout:
 def _trace(workload: Workload, destination: Path, partition: Partition, *, force: bool) -> Iterator[Append]:
     by_day = workload.requests >= _MANY_ROWS_A_DAY * workload.days
     chosen = ("day" if by_day else "month") if partition == "auto" else partition
-    with Store(destination, chosen, "utc", workload.block_size or None, force=force) as store:
+    with Store(destination, chosen, Footer("utc", workload.block_size or None, synthetic=True), force=force) as store:
 
         def append(frame: pl.DataFrame) -> int:
             store.append(frame)

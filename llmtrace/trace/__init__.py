@@ -74,6 +74,11 @@ class Trace:
         return next((opened.reading.block_size for opened in self.opened if opened.reading.block_size), None)
 
     @property
+    def synthetic(self) -> bool:
+        """Whether a source says that it was generated."""
+        return any(opened.reading.synthetic for opened in self.opened)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of numbers from this trace must know about how it was read."""
         return tuple(dict.fromkeys(note for opened in self.opened for note in opened.reading.notes))
@@ -165,6 +170,7 @@ class Trace:
             "files": len(self.opened),
             "layout": ", ".join(self.layouts),
             "clock": self.clock,
+            "synthetic": self.synthetic,
             "filters": self.filters.described(),
         }
 

@@ -100,12 +100,13 @@ class Part:
         """One row of counts over what is read for these columns, before any filter but the interval.
 
         Columns: `rows`; `no_timestamp` (rows left out); `bad_rows` (with an unreadable cell); `cached_above_input` (clamped);
-        `bad_<column>` per canonical column. Collected together with `frame` of the same columns, it shares its parsing.
+        `bad_<column>` per canonical column; and whatever the readings count besides, under its sentence. Collected together with
+        `frame` of the same columns, it shares its parsing.
         """
         read = _in_schema_order({*columns, "timestamp", *self.filter_columns})
-        counts = [_intake(piece, read, self.interval).select(intake_columns(columns)) for piece in self.pieces]
-        empty = pl.LazyFrame(schema=dict.fromkeys(intake_columns(columns), pl.Int64))
-        return pl.concat([empty, *counts]).sum()
+        names = [*intake_columns(columns), *dict.fromkeys(text for piece in self.pieces for text in piece.opened.reading.counted)]
+        counts = [_intake(piece, read, names, self.interval) for piece in self.pieces]
+        return pl.concat([pl.LazyFrame(schema=dict.fromkeys(names, pl.Int64)), *counts]).sum()
 
     def _kept(self, piece: Piece, read: Sequence[str]) -> pl.LazyFrame:
         frame = _parsed(piece.scan(), piece.opened.reading, read).select(_clamped(read))
@@ -130,7 +131,8 @@ def _parsed(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.L
     names = [*columns, "input_tokens"] if "cached_tokens" in columns and "input_tokens" not in columns else columns
     values = [_value(reading, name).alias(name) for name in names]
     flags = {name: reading.cells[name].bad for name in columns if name in reading.cells}
-    return raw.select(*values, *(flag.alias(f"bad_{name}") for name, flag in flags.items() if flag is not None))
+    bad = [flag.alias(f"bad_{name}") for name, flag in flags.items() if flag is not None]
+    return raw.select(*values, *bad, *(flag.alias(sentence) for sentence, flag in reading.counted.items()))
 
 
 def _in_schema_order(names: Collection[str]) -> list[str]:
@@ -151,7 +153,7 @@ def _inside(interval: Interval) -> pl.Expr:
     return (pl.col("timestamp") >= interval.start) & (pl.col("timestamp") < interval.end)
 
 
-def _intake(piece: Piece, columns: Sequence[str], interval: Interval) -> pl.LazyFrame:
+def _intake(piece: Piece, columns: Sequence[str], names: Sequence[str], interval: Interval) -> pl.LazyFrame:
     reading = piece.opened.reading
     flagged = [f"bad_{name}" for name in columns if name in reading.cells and reading.cells[name].bad is not None]
     time = pl.col("timestamp")
@@ -163,9 +165,10 @@ def _intake(piece: Piece, columns: Sequence[str], interval: Interval) -> pl.Lazy
         "no_timestamp": time.is_null(),
         "bad_rows": pl.any_horizontal(pl.lit(value=False), *flagged),
         "cached_above_input": exceeds,
-        **{f"bad_{name}": pl.col(f"bad_{name}") if f"bad_{name}" in flagged else pl.lit(value=False) for name in columns},
+        **{name: pl.col(name) for name in (*flagged, *reading.counted)},
     }
-    counts = [(mine & flag.fill_null(value=False)).sum().cast(pl.Int64).alias(name) for name, flag in flags.items()]
+    nothing = pl.lit(value=False)
+    counts = [(mine & flags.get(name, nothing).fill_null(value=False)).sum().cast(pl.Int64).alias(name) for name in names]
     return _parsed(piece.scan(), reading, columns).select(counts)
 
 

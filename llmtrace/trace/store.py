@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
@@ -17,20 +18,41 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmtrace.errors import OutputError
-from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, SCHEMA_VERSION
+from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, METADATA_SYNTHETIC, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from llmtrace.formats.layout import Clock
 
-__all__ = ["PARTITIONS", "Partition", "Store", "refuse_existing"]
+__all__ = ["PARTITIONS", "Footer", "Partition", "Store", "refuse_existing"]
 
 Partition: TypeAlias = Literal["day", "month", "none"]
 PARTITIONS: tuple[Partition, ...] = ("day", "month", "none")
 ROW_GROUP_ROWS = 500_000
 _DAY_US = 86_400_000_000
 _HIVE_FOLDER = re.compile(r"(date|month|day)=[^/]+")
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What the files of a trace say of themselves.
+
+    Attributes:
+        clock: whether times are UTC or elapsed.
+        block_size: tokens per prefix block, where there are block hashes.
+        synthetic: whether the trace was generated.
+    """
+
+    clock: Clock
+    block_size: int | None = None
+    synthetic: bool = False
+
+    def metadata(self) -> dict[str, str]:
+        """The key-value metadata of each file."""
+        keys = {METADATA_SCHEMA: SCHEMA_VERSION, METADATA_CLOCK: self.clock}
+        keys |= {} if self.block_size is None else {METADATA_BLOCK_SIZE: str(self.block_size)}
+        return keys | ({METADATA_SYNTHETIC: "true"} if self.synthetic else {})
 
 
 class Store:
@@ -41,9 +63,7 @@ class Store:
     whichever of the two is asked for. A destination whose name ends in `.parquet` becomes one file.
     """
 
-    def __init__(
-        self, destination: Path, partition: Partition, clock: Clock, block_size: int | None = None, *, force: bool = False
-    ) -> None:
+    def __init__(self, destination: Path, partition: Partition, footer: Footer, *, force: bool = False) -> None:
         """Refuse a destination that is in the way, before anything is written.
 
         Raises:
@@ -53,10 +73,7 @@ class Store:
         self._destination = destination
         self._single = destination.suffix == ".parquet"
         self._partition: Partition = "none" if self._single else partition
-        self._metadata = {METADATA_SCHEMA: SCHEMA_VERSION, METADATA_CLOCK: clock}
-        if block_size is not None:
-            self._metadata[METADATA_BLOCK_SIZE] = str(block_size)
-        self._clock = clock
+        self._footer = footer
         self._folder = Path()
         self._open: tuple[str, pq.ParquetWriter] | None = None
         self.rows = 0
@@ -111,7 +128,7 @@ class Store:
 
     def _key(self) -> pl.Expr:
         time = pl.col("timestamp")
-        if self._clock == "relative":
+        if self._footer.clock == "relative":
             return pl.format("day={}", (time.dt.epoch("us") // _DAY_US).cast(pl.String).str.zfill(5))
         return time.dt.strftime("month=%Y-%m" if self._partition == "month" else "date=%Y-%m-%d")
 
@@ -127,7 +144,7 @@ class Store:
         folder.mkdir(exist_ok=True)
         order = [pq.SortingColumn(schema.get_field_index("timestamp"))]
         return pq.ParquetWriter(
-            folder / "part-0.parquet", schema.with_metadata(self._metadata), compression="zstd", sorting_columns=order
+            folder / "part-0.parquet", schema.with_metadata(self._footer.metadata()), compression="zstd", sorting_columns=order
         )
 
     def _close(self) -> None:

@@ -220,3 +220,17 @@ def test_states_are_combined_as_neighbours_in_order() -> None:
     assert state == list(range(11))
     assert intake.kept == 11
     assert max(map(max, seen)) == 8
+
+
+def test_what_a_layout_counts_besides_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "timestamp,input_tokens,output_tokens\n2025-10-26 02:30:00,1,1\n2025-10-26 05:00:00,1,1,extra\n2025-10-27,1,1\n"
+    )
+    from llmtrace.formats.layout import ReadOptions
+
+    [result] = run(open_trace(str(path), options=ReadOptions(tz="Europe/Berlin")), [Tally()])
+    assert "1 times lie in an hour that Europe/Berlin has twice; the earlier one was taken." in result.notes
+    assert "1 rows have more fields than the header; the surplus was not read." in result.notes
+    assert result.scalars["first"] == datetime(2025, 10, 26, 0, 30)
+    assert all("{" not in name for name in result.provenance["intake"])
