@@ -46,11 +46,13 @@ PER_SECOND: dict[TimeUnit, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1
 _TRUE = ("true", "t", "yes", "y", "1", "1.0")
 _FALSE = ("false", "f", "no", "n", "0", "0.0")
 _BLANK = r"^\s*(?:" + "|".join(map(re.escape, MISSING)) + r")\s*$"
-_BLANK_OR_MINUS_ONE = r"^\s*(?:" + "|".join(map(re.escape, MISSING)) + r"|-1(?:\.0*)?)\s*$"
-_GROUPS = "[,' \u00a0\u202f]"
-_GROUPED = rf"^\s*([+-]?[1-9]\d{{0,2}}(?:{_GROUPS}\d{{3}})+(?:\.\d+)?)\s*$"
-_GROUPED_WITH_POINT = rf"^\s*([+-]?[1-9]\d{{0,2}}(?:{_GROUPS}\d{{3}})+\.\d+)\s*$"
-_WITH_COMMA = r"^\s*([+-]?\d[\d.]*,\d+)\s*$"
+_BLANK_OR_MINUS_ONE = r"^\s*(?:" + "|".join(map(re.escape, MISSING)) + r"|-1(?:[.,]0*)?)\s*$"
+_SPACES = "' \u00a0\u202f"
+"""What may stand between thousands besides the comma: an apostrophe, and spaces of three kinds."""
+_THOUSANDS = r"[1-9]\d{0,2}(?:[%s]\d{3})+"
+_GROUPED = rf"^\s*([+-]?{_THOUSANDS % (',' + _SPACES)}(?:\.\d+)?)\s*$"
+_GROUPED_WITH_POINT = rf"^\s*([+-]?{_THOUSANDS % (',' + _SPACES)}\.\d+)\s*$"
+_WITH_COMMA = rf"^\s*([+-]?(?:\d+,\d+|{_THOUSANDS % ('.' + _SPACES)},\d+|{_THOUSANDS % _SPACES}))\s*$"
 # Numbers of at most 19 digits are below 2^64, so none of them turns into a null on its way to UInt64.
 _NUMBERS = r"^\s*\[ *\d{1,19} *(?:, *\d{1,19} *)*\]\s*$"
 _NAMES = r'^\s*\[ *(?:-?\d+|"[^"\\,]*") *(?:, *(?:-?\d+|"[^"\\,]*") *)*\]\s*$'
@@ -155,9 +157,8 @@ def text(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
         return Cell(pl.when(raw.is_not_nan()).then(name), None, (column,))
     if dtype.is_nested() or isinstance(dtype, pl.Object):
         return _unreadable(column, dtype, pl.String())
-    word = raw.cast(pl.String, strict=False)
-    bad = word.is_null() & raw.is_not_null() if isinstance(dtype, pl.Binary) else None
-    return Cell(pl.when(word != "").then(word), bad, (column,))
+    word = raw.cast(pl.String)
+    return Cell(pl.when(word != "").then(word), None, (column,))
 
 
 def identity(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
@@ -229,10 +230,9 @@ def unreadable(column: str, dtype: pl.DataType, value: pl.Expr, *, sentinel: boo
     left = pl.when(value.is_null()).then(pl.col(column))
     if isinstance(dtype, pl.String):
         there = ~left.str.to_lowercase().str.contains(_BLANK_OR_MINUS_ONE if sentinel else _BLANK)
-    elif dtype.is_float():
-        there = left.is_not_nan() & (left != -1) if sentinel else left.is_not_nan()
-    elif dtype.is_signed_integer() and sentinel:
-        there = left != -1
+    elif dtype.is_numeric():
+        number = left.cast(pl.Float64)
+        there = number.is_not_nan() & (number != -1) if sentinel else number.is_not_nan()
     else:
         there = left.is_not_null()
     return there.fill_null(value=False)
@@ -240,8 +240,8 @@ def unreadable(column: str, dtype: pl.DataType, value: pl.Expr, *, sentinel: boo
 
 def _unreadable(column: str, dtype: pl.DataType, wanted: pl.DataType) -> Cell:
     """The cell of a column whose dtype has no meaning here."""
-    value = pl.lit(None, dtype=wanted)
-    return Cell(value, None if isinstance(dtype, pl.Null) else pl.col(column).is_not_null(), (column,))
+    missing = pl.col(column).is_null()
+    return Cell(pl.when(missing).then(pl.lit(None, dtype=wanted)), None if isinstance(dtype, pl.Null) else ~missing, (column,))
 
 
 def _refused(raw: pl.Expr, parsed: pl.Expr) -> pl.Expr:
@@ -253,9 +253,9 @@ def _decimal(text: pl.Expr, grouped: str) -> pl.Expr:
     """Float64 of a number with spaces around it, or grouped in a way that the pattern takes."""
     digits = text.str.extract(grouped, 1)
     if grouped == _WITH_COMMA:
-        plain = digits.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+        plain = digits.str.replace_all(f"[.{_SPACES}]", "").str.replace(",", ".", literal=True)
     else:
-        plain = digits.str.replace_all(_GROUPS, "")
+        plain = digits.str.replace_all(f"[,{_SPACES}]", "")
     return pl.coalesce(plain, text.str.strip_chars()).cast(pl.Float64, strict=False)
 
 

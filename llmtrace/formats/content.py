@@ -25,7 +25,12 @@ __all__ = ["PARQUET", "Head", "Wrap", "damaged", "is_junk", "look", "members", "
 Wrap: TypeAlias = Literal["gzip", "zstd", "zip"]
 Stream: TypeAlias = "IO[bytes] | gzip.GzipFile"
 PARQUET = b"PAR1"
-MAGIC: tuple[tuple[bytes, Wrap], ...] = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "zip"))
+MAGIC: tuple[tuple[bytes, Wrap], ...] = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"PK\x03\x04", "zip"),
+    (b"PK\x05\x06", "zip"),
+)
 BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -46,7 +51,7 @@ class Head:
     Attributes:
         wrap: how the file is compressed; None if it is not.
         data: its first plain bytes, at least a whole line where there is one.
-        stored: the bytes of the file that they take.
+        stored: the bytes of the file that they take, about.
         whole: whether they are all there is.
     """
 
@@ -71,14 +76,13 @@ def look(path: str, name: str) -> Head:
             with _decompressed(file, wrap) as plain:
                 data = _whole_line(plain)
                 whole = not plain.read(1)
-                stored = Path(path).stat().st_size if whole else file.tell()
     except (IsADirectoryError, PermissionError) as error:
         raise InputError(f"{name} cannot be read: {error.strerror}", "Check the file's permissions.") from None
     except (OSError, EOFError, zlib.error) as error:
         raise damaged(name, error) from None
     if not data.strip():
         raise InputError(f"{name} is empty", "Give a file with requests in it, or leave this one out.")
-    return Head(wrap, data, stored, whole)
+    return Head(wrap, data, Path(path).stat().st_size if whole else _stored(data, wrap), whole)
 
 
 def wrap_of(start: bytes) -> Wrap | None:
@@ -182,6 +186,13 @@ def _decompressed(file: BinaryIO, wrap: Wrap | None) -> Iterator[Stream]:
             yield plain
     else:
         yield file
+
+
+def _stored(data: bytes, wrap: Wrap | None) -> int:
+    """The size of data when compressed again, for how far the stream has been read ahead cannot be told."""
+    if wrap == "gzip":
+        return len(zlib.compress(data))
+    return len(pa.compress(data, codec="zstd", asbytes=True)) if wrap == "zstd" else len(data)
 
 
 def _whole_line(plain: Stream) -> bytes:

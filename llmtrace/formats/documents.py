@@ -33,7 +33,7 @@ def is_document(lines: Sequence[str], *, whole: bool) -> bool:
     try:
         value = json.loads(first)
     except ValueError:
-        return not others and not whole
+        return not others
     alone = whole and not others
     return alone and any(isinstance(value.get(key), list) for key in WRAPPERS)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["apart", "together"]
 
 _SPELLING = re.compile(r"\d{4}-\d{2}-\d{2}([T ])\d{2}:\d{2}:\d{2}(?:\.(\d+))?(Z|[+-]\d{2}:?(?:\d{2})?)?")
-_SECONDS = len("2025-04-11 00:00:00")
+_DAY, _SECONDS = len("2025-04-11"), len("2025-04-11 00:00:00")
 _MILLI, _MICRO = 3, 6
 """Digits of the fractions that have a fast parser."""
 _UTC = ("", "Z", "+00", "+0000", "+00:00")
@@ -63,10 +63,10 @@ def _split(text: pl.Expr, example: str) -> tuple[pl.Expr, pl.Expr, bool]:
         return first, _tidied(text, first.is_null()), offset != ""
     length = _SECONDS + digits + (digits > 0)
     form = f"%Y-%m-%d{between}%H:%M:%S" + (f".%{digits}f" if digits else "")
-    # Whether the spelling fits is asked of the text's end, not of what was parsed: the engine does not share what two expressions
-    # have in common, and would parse twice.
-    finer = r"\d*" if digits == _MICRO else ""
-    fits = text.str.slice(length).str.contains(f"^{finer}{re.escape(offset)}$")
+    # Whether the spelling fits is asked of the text, not of what was parsed: the engine does not share what two expressions have
+    # in common, and would parse twice.
+    fraction_form = (rf"\.\d{{{digits}}}" + (r"\d*" if digits == _MICRO else "")) if digits else ""
+    fits = text.str.slice(_DAY).str.contains(rf"^{between}\d\d:\d\d:\d\d{fraction_form}{re.escape(offset)}$")
     return pl.when(fits).then(_parsed(text.str.slice(0, length), form)), _tidied(text, ~fits), offset != ""
 
 

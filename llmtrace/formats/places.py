@@ -68,15 +68,18 @@ def _below(folder: str, root: str | None = None) -> list[Place]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Every file below a folder, through links but not in circles."""
-    visited: set[str] = set()
+    """Every file below a folder. Links to other folders are followed, those that lead back into it are not."""
+    inside = {os.path.realpath(folder)}
     for here, folders, files in os.walk(folder, followlinks=True, onerror=_raise):
-        real = os.path.realpath(here)
-        if real in visited:
-            folders.clear()
-            continue
-        visited.add(real)
+        links = {name: os.path.realpath(Path(here, name)) for name in folders if Path(here, name).is_symlink()}
+        back = {name for name, real in links.items() if any(_within(real, known) or _within(known, real) for known in inside)}
+        folders[:] = [name for name in folders if name not in back]
+        inside |= {real for name, real in links.items() if name not in back}
         yield from (Path(here, name) for name in files)
+
+
+def _within(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
 
 
 def _raise(error: OSError) -> None:

@@ -198,7 +198,7 @@ def _unzipped(place: Place) -> list[Source]:
 def _text(place: Place, head: content.Head, text: str) -> Source:
     """The source of plain UTF-8 text; its last line counts only if it is whole."""
     lines = text.split("\n") if head.whole else text.split("\n")[:-1] or [text]
-    if text.lstrip().startswith(("{", "[")):
+    if _is_json(lines):
         if is_document(lines, whole=head.whole):
             return _unpacked(place, head)
         fields = sniff_lines(lines, place.name)
@@ -207,6 +207,12 @@ def _text(place: Place, head: content.Head, text: str) -> Source:
     layout = sniff_delimited(text, place.name)
     rows = max(len(lines) - layout.skip_lines, 1)
     return Source(place.name, place.path, "csv", layout, place.hive, head.stored / rows)
+
+
+def _is_json(lines: Sequence[str]) -> bool:
+    """Whether text is JSON: it begins like it, or most of its lines do."""
+    filled = [line.lstrip("\ufeff \t") for line in lines if line.strip()]
+    return filled[0].startswith(("{", "[")) or sum(line.startswith("{") for line in filled) * 2 > len(filled)
 
 
 def _unpacked(place: Place, head: content.Head) -> Source:

@@ -161,7 +161,7 @@ def _moments(raw: Raw, column: str, *, apart: bool) -> tuple[pl.Expr | None, pl.
     if isinstance(dtype, pl.String):
         words = _words(raw, column)
         return iso.apart(value, words) if apart else (iso.together(value, words), None)
-    return pl.lit(None, dtype=TIMESTAMP), None
+    return pl.when(value.is_null()).then(pl.lit(None, dtype=TIMESTAMP)), None
 
 
 def _to_microseconds(time: pl.Expr, dtype: pl.Datetime) -> pl.Expr:

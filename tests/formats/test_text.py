@@ -1,0 +1,234 @@
+"""Text as people have it: line ends, encodings, separators, quotes, compression, broken rows."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import zipfile
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from llmtrace.errors import InputError
+from llmtrace.formats.source import find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Write = Callable[..., Path]
+    ReadTrace = Callable[..., Any]
+
+HEADER = "timestamp,input_tokens,output_tokens,model"
+ROWS = ["2025-04-11 12:00:00,5,1,m", "2025-04-11 12:00:01,6,2,n"]
+EXPECTED = [(datetime(2025, 4, 11, 12), 5, 1, "m"), (datetime(2025, 4, 11, 12, 0, 1), 6, 2, "n")]
+CSV = "\n".join([HEADER, *ROWS]) + "\n"
+JSONL = "".join(
+    json.dumps({"timestamp": str(time), "input_tokens": into, "output_tokens": out, "model": model}) + "\n"
+    for time, into, out, model in EXPECTED
+)
+
+
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def zipped(**files: bytes) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return sink.getvalue()
+
+
+SHAPES: dict[str, bytes] = {
+    "plain": CSV.encode(),
+    "crlf without a last line end": CSV.replace("\n", "\r\n").rstrip().encode(),
+    "carriage returns alone": CSV.replace("\n", "\r").encode(),
+    "utf-8 mark": CSV.encode("utf-8-sig"),
+    "utf-16": CSV.encode("utf-16"),
+    "utf-16 big": b"\xfe\xff" + CSV.encode("utf-16-be"),
+    "utf-32": CSV.encode("utf-32"),
+    "blank lines": ("\n\n" + CSV.replace("\n", "\n\n") + "\n  \n\n").encode(),
+    "crlf blank lines": (CSV.replace("\n", "\r\n\r\n") + "\r\n").encode(),
+    "rows of separators, as spreadsheets leave them": (CSV + ",,,\n,,,\n").encode(),
+    "tabs": CSV.replace(",", "\t").encode(),
+    "semicolons": CSV.replace(",", ";").encode(),
+    "pipes": CSV.replace(",", "|").encode(),
+    "separator hint": ("sep=;\n" + CSV.replace(",", ";")).encode(),
+    "quoted": ("\n".join(",".join(f'"{field}"' for field in line.split(",")) for line in [HEADER, *ROWS])).encode(),
+    "spaces in the header": CSV.replace(HEADER, " timestamp , input_tokens,output_tokens , model").encode(),
+    "gzip": gzip.compress(CSV.encode()),
+    "gzip in two members": gzip.compress(CSV[:50].encode()) + gzip.compress(CSV[50:].encode()),
+    "gzip twice": gzip.compress(gzip.compress(CSV.encode())),
+    "gzip of utf-16": gzip.compress(CSV.encode("utf-16")),
+    "zstd": zstd(CSV.encode()),
+    "zip": zipped(trace=CSV.encode()),
+    "zip with junk": zipped(
+        **{"__MACOSX/._trace.csv": b"\0", "._trace.csv": b"\0", "trace.csv": CSV.encode(), "README.md": b"hi"}
+    ),
+    "jsonl": JSONL.encode(),
+    "jsonl, crlf, blank lines": ("\n" + JSONL.replace("\n", "\r\n\r\n") + "  \n").encode(),
+    "jsonl without a last line end": JSONL.rstrip().encode(),
+    "jsonl with utf-8 mark": JSONL.encode("utf-8-sig"),
+    "jsonl in utf-16": JSONL.encode("utf-16"),
+    "jsonl gzip": gzip.compress(JSONL.encode()),
+    "jsonl zstd": zstd(JSONL.encode()),
+    "json array": json.dumps([json.loads(line) for line in JSONL.splitlines()]).encode(),
+    "json array over lines": json.dumps([json.loads(line) for line in JSONL.splitlines()], indent=2).encode(),
+    "json array gzip": gzip.compress(json.dumps([json.loads(line) for line in JSONL.splitlines()]).encode()),
+    "json wrapper": json.dumps(
+        {"object": "list", "data": [json.loads(line) for line in JSONL.splitlines()], "more": False}
+    ).encode(),
+    "json objects over lines": "\n".join(json.dumps(json.loads(line), indent=1) for line in JSONL.splitlines()).encode(),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["trace.csv", "trace.data"])
+def test_content_decides_whatever_the_name(write: Write, read: ReadTrace, shape: str, name: str) -> None:
+    trace = read(write(SHAPES[shape], name))
+    assert trace.frame.rows() == EXPECTED
+    assert trace.bad == trace.counted == {}
+
+
+def test_parquet_whatever_the_name(write: Write, read: ReadTrace) -> None:
+    sink = io.BytesIO()
+    pl.DataFrame(EXPECTED, schema=HEADER.split(","), orient="row").write_parquet(sink)
+    for data in (sink.getvalue(), gzip.compress(sink.getvalue()), zipped(part=sink.getvalue())):
+        assert read(write(data, "trace.csv")).frame.rows() == EXPECTED
+
+
+def test_quotes_hide_separators_line_ends_and_json(write: Write, read: ReadTrace) -> None:
+    content = 'note,timestamp,input_tokens,output_tokens,user\n"a,b\n\n""c""",2025-04-11,5,1,"{""id"": ""x,y""}"\n'
+    trace = read(write(content))
+    assert trace.frame.rows() == [(datetime(2025, 4, 11), 5, 1, '{"id": "x,y"}')]
+
+
+def test_a_header_over_two_lines(write: Write, read: ReadTrace) -> None:
+    trace = read(write('timestamp,"input\ntokens",output_tokens\n2025-04-11,5,1\n'))
+    assert trace.frame.rows() == [(datetime(2025, 4, 11), 5, 1)]
+
+
+def test_repeated_and_empty_names_are_told_apart(write: Write) -> None:
+    (source,) = find([str(write("a,,a,b,a_2,\n1,2,3,4,5,6\n"))])
+    assert source.columns == ("a", "column_2", "a_2", "b", "a_2_2", "column_6")
+    assert source.scan().collect().row(0)[:6] == ("1", "2", "3", "4", "5", "6")
+
+
+def test_rows_of_uneven_length_are_kept_and_counted(write: Write, read: ReadTrace) -> None:
+    rows = ["2025-04-11,5", "2025-04-11,6,2,m,surplus,more", "2025-04-11,7,3,m"]
+    trace = read(write("\n".join([HEADER, *rows])))
+    assert trace.frame.drop("timestamp").rows() == [(5, None, None), (6, 2, "m"), (7, 3, "m")]
+    assert trace.counted == {"{count} rows have more fields than the header; the surplus was not read.": 1}
+
+
+def test_bytes_that_are_no_utf8_spoil_their_cell_only(write: Write, read: ReadTrace) -> None:
+    path = write(CSV.encode() + b"2025-04-11 12:00:02,\xff,3,caf\xe9\n")
+    trace = read(path)
+    assert trace.frame.row(2) == (datetime(2025, 4, 11, 12, 0, 2), None, 3, "caf\ufffd")
+    assert trace.bad == {"input_tokens": 1}
+    broken = JSONL.encode() + b'{"timestamp": "2025-04-11", "input_tokens": 1, "output_tokens": 1, "model": "\xff"}\n'
+    assert read(write(broken, "t.jsonl")).column("model") == ["m", "n", "\ufffd"]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("broken", ["{bad", '{"timestamp": "2025-04-11", "input_tok', "[1, 2]", "null", "plain words", '"text"'])
+def test_a_broken_line_is_a_row_of_nulls(write: Write, read: ReadTrace, place: int, broken: str) -> None:
+    lines = JSONL.splitlines()
+    lines.insert(place, broken)
+    if place == 0 and broken.startswith("["):
+        pytest.skip("begins like an array")
+    trace = read(write("\n".join(lines), "t.jsonl"))
+    assert trace.frame.row(place) == (None, None, None, None)
+    assert [row for row in trace.frame.rows() if row[0]] == EXPECTED
+
+
+def test_fields_of_later_lines_and_odd_keys(write: Write, read: ReadTrace) -> None:
+    rows = [
+        {"timestamp": "2025-04-11", "Prompt Tokens": 1, "a.b": "x", "a": {"b": "y", "c d": 5}},
+        {"output_tokens": 2, "ü": "ö"},
+    ]
+    mapping = {"model": "a.b", "user": "ü", "cached_tokens": "a.c d"}
+    trace = read(write("".join(json.dumps(row) + "\n" for row in rows), "t.jsonl"), mapping=mapping)
+    assert trace.column("input_tokens") == [1, None]
+    assert trace.column("output_tokens") == [None, 2]
+    assert (trace.column("model"), trace.column("user"), trace.column("cached_tokens")) == (["x", None], [None, "ö"], [5, None])
+
+
+def test_a_single_row_and_none(write: Write, read: ReadTrace) -> None:
+    assert read(write(f"{HEADER}\n{ROWS[0]}")).frame.rows() == EXPECTED[:1]
+    assert read(write(HEADER)).frame.rows() == []
+    assert read(write(HEADER + "\r\n")).frame.rows() == []
+
+
+@pytest.mark.parametrize(
+    "first", ["0.0,0.12,1.5,Gamma,0.4,2", "2023-11-16 18:17:03.9799600,4808,10", "1700000000;5;1", "2025-04-11T12:00:00Z,a,b"]
+)
+def test_a_file_without_a_header_is_refused(write: Write, first: str) -> None:
+    path = write(f"{first}\n{first}\n")
+    with pytest.raises(InputError, match="has no header") as caught:
+        find([str(path)])
+    assert str(path) in caught.value.message
+    assert "column names" in caught.value.hint
+
+
+DAMAGED: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "is empty"),
+    "spaces only": (b" \n\n \t\n", "is empty"),
+    "empty gzip": (gzip.compress(b""), "is empty"),
+    "empty array": (b"[]", "is empty"),
+    "gzip cut off": (gzip.compress(CSV.encode() * 50)[:-20], "is damaged"),
+    "gzip with noise": (gzip.compress(CSV.encode())[:30] + b"noise" * 20, "is damaged"),
+    "zstd cut off": (zstd(CSV.encode() * 500)[:-8], "is damaged"),
+    "zip cut off": (zipped(trace=CSV.encode())[:-30], "is damaged"),
+    "zip of nothing": (zipped(), "archive without files"),
+    "zip of junk": (zipped(**{"__MACOSX/._a": b"x"}), "archive without files"),
+    "parquet cut off": (b"PAR1" + b"\0" * 100, "is damaged"),
+    "parquet magic alone": (b"PAR1", "is damaged"),
+    "picture": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "neither Parquet nor text"),
+    "bzip2": (bz2.compress(CSV.encode() * 100), "neither Parquet nor text"),
+    "array cut off": (JSONL.join("[]")[:60].encode(), "is not JSON to its end"),
+    "array of numbers": (b"[1, 2, 3]", "which is no object"),
+    "array with a hole": (b'[{"a": 1} {"a": 2}]', "',' is missing"),
+    "object cut off": (b'{"data": [{"a": 1}', "is not JSON to its end"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_files_are_refused_by_name(write: Write, case: str) -> None:
+    data, message = DAMAGED[case]
+    path = write(data, "odd.csv")
+    with pytest.raises(InputError, match=message) as caught:
+        find([str(path)])
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+
+
+def test_damage_behind_the_first_rows_is_told_by_the_source(write: Write) -> None:
+    lines = "".join(f"2025-04-11 12:00:00,{number},{number * 7919 % 1000},model-{number}\n" for number in range(300_000))
+    path = write(gzip.compress(f"{HEADER}\n{lines}".encode())[:-10_000], "t.csv.gz")
+    (source,) = find([str(path)])
+    with pytest.raises((pl.exceptions.PolarsError, OSError)) as caught:
+        source.scan().collect()
+    error = source.damaged(caught.value)
+    assert isinstance(error, InputError)
+    assert str(path) in error.message
+
+
+def test_rows_of_text_are_estimated(write: Write) -> None:
+    for compress, error in ((bytes, 0.05), (gzip.compress, 0.35), (zstd, 0.35)):
+        lines = "".join(f"2025-04-11 12:00:00,{number},{number * 7919 % 1000},m\n" for number in range(100_000))
+        (source,) = find([str(write(compress(f"{HEADER}\n{lines}".encode()), "t.csv"))])
+        assert source.rows() is None
+        assert source.estimated_rows() == pytest.approx(100_000, rel=error)
+    (source,) = find([str(write(JSONL * 50_000, "t.jsonl"))])
+    assert source.estimated_rows() == pytest.approx(100_000, rel=0.02)
