@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 from llmtrace.formats.columns import Draft, Scheme, among
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
 __all__ = ["Azure"]
@@ -25,7 +27,7 @@ class Azure:
     """`TIMESTAMP, ContextTokens, GeneratedTokens`."""
 
     name: ClassVar[str] = "azure"
-    names: ClassVar = _SCHEME.names
+    names: ClassVar[Mapping[str, tuple[str, ...]]] = _SCHEME.names
 
     def matches(self, raw: Raw) -> bool:
         """Whether all three columns are there."""

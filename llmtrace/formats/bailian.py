@@ -13,6 +13,8 @@ from llmtrace.formats.cells import chained
 from llmtrace.formats.columns import Draft, Scheme, among
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
 __all__ = ["Bailian"]
@@ -38,7 +40,7 @@ class Bailian:
     """`chat_id, parent_chat_id, timestamp, input_length, output_length, type, turn, hash_ids`."""
 
     name: ClassVar[str] = "bailian"
-    names: ClassVar = _SCHEME.names
+    names: ClassVar[Mapping[str, tuple[str, ...]]] = _SCHEME.names
 
     def matches(self, raw: Raw) -> bool:
         """Whether the times and lengths come with a `chat_id`."""

@@ -15,6 +15,8 @@ from llmtrace.formats.columns import Draft, Scheme, among
 from llmtrace.formats.layout import Cell
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
 __all__ = ["BurstGPT"]
@@ -39,7 +41,7 @@ class BurstGPT:
     """`Timestamp, Model, Request tokens, Response tokens, Total tokens, Log Type`, and two more since release 2."""
 
     name: ClassVar[str] = "burstgpt"
-    names: ClassVar = _SCHEME.names
+    names: ClassVar[Mapping[str, tuple[str, ...]]] = _SCHEME.names
 
     def matches(self, raw: Raw) -> bool:
         """Whether the columns that both releases have are there."""

@@ -18,6 +18,8 @@ from llmtrace.formats.layout import Cell
 from llmtrace.schema import COLUMNS, METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, METADATA_SYNTHETIC, REQUIRED, check
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llmtrace.formats.layout import Clock, Raw, Reading, ReadOptions
 
 __all__ = ["Canonical"]
@@ -29,7 +31,7 @@ class Canonical:
     """`timestamp, input_tokens, output_tokens` and any other canonical column."""
 
     name: ClassVar[str] = "canonical"
-    names: ClassVar = _SCHEME.names
+    names: ClassVar[Mapping[str, tuple[str, ...]]] = _SCHEME.names
 
     def matches(self, raw: Raw) -> bool:
         """Whether the metadata says so, or the three required names are there and no `hash_ids`, which Mooncake's kin have."""

@@ -16,6 +16,8 @@ from llmtrace.formats.columns import Draft, Scheme, among
 from llmtrace.formats.layout import Cell
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
 __all__ = ["Chutes"]
@@ -43,7 +45,7 @@ class Chutes:
     """`invocation_id, function_name, chute_id, user_id, rehash_round, instance_id, started_at, completed_at, it, ...`."""
 
     name: ClassVar[str] = "chutes"
-    names: ClassVar = _SCHEME.names
+    names: ClassVar[Mapping[str, tuple[str, ...]]] = _SCHEME.names
 
     def matches(self, raw: Raw) -> bool:
         """Whether `chute_id`, `started_at` and both token counts are there, in either spelling."""

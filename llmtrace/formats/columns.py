@@ -68,10 +68,10 @@ def plain(name: str) -> str:
 def unit_in(name: str) -> TimeUnit | None:
     """The unit of time that a column name ends in.
 
-    >>> unit_in("latency_ms"), unit_in("startTimeUnixNano"), unit_in("ttft"), unit_in("tokens")
-    ('ms', 'ns', None, None)
+    >>> unit_in("latency_ms"), unit_in("Total (s)"), unit_in("startTimeUnixNano"), unit_in("ttft"), unit_in("tokens")
+    ('ms', 's', 'ns', None, None)
     """
-    found = _UNIT.search(_WORD_BORDER.sub("_", name).lower())
+    found = _UNIT.search(_words(name))
     units: tuple[TimeUnit, ...] = ("s", "ms", "us", "ns")
     return next((unit for unit, match in zip(units, found.groups(), strict=True) if match), None) if found else None
 
@@ -82,7 +82,12 @@ def without_unit(name: str) -> str:
     >>> without_unit("latency_ms"), without_unit("startTimeUnixNano"), without_unit("ttft")
     ('latency', 'start_time_unix', 'ttft')
     """
-    return name if unit_in(name) is None else _UNIT.sub("", _WORD_BORDER.sub("_", name).lower())
+    return name if unit_in(name) is None else _UNIT.sub("", _words(name))
+
+
+def _words(name: str) -> str:
+    """A name in lower case, its words apart, nothing but letters and digits at its end."""
+    return re.sub(r"[^a-z0-9]+$", "", _WORD_BORDER.sub("_", name).lower())
 
 
 def among(raw: Raw, names: Iterable[str]) -> str | None:

@@ -17,6 +17,8 @@ from llmtrace.formats.layout import Cell
 from llmtrace.schema import COLUMNS, REQUIRED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
 __all__ = ["SYNONYMS", "Generic"]
@@ -75,7 +77,7 @@ class Generic:
     """Any table with a time, input tokens and output tokens in each row."""
 
     name: ClassVar[str] = "generic"
-    names: ClassVar = SYNONYMS
+    names: ClassVar[Mapping[str, tuple[str, ...]]] = SYNONYMS
 
     def matches(self, raw: Raw) -> bool:  # noqa: ARG002 - the protocol's
         """Always: what this layout cannot read, `read` explains."""

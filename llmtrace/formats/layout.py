@@ -102,6 +102,8 @@ class Layout(Protocol):
 
     name: ClassVar[str]
     """The word of `--from`."""
+    names: ClassVar[Mapping[str, tuple[str, ...]]]
+    """Canonical column to the names that it may have in such a file."""
 
     def matches(self, raw: Raw) -> bool:
         """Whether the content looks like this layout; the file's name decides nothing."""

@@ -14,6 +14,8 @@ from llmtrace.formats.columns import Draft, Scheme, among
 from llmtrace.formats.ragpulse import RAGPulse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
 __all__ = ["Mooncake"]
@@ -39,7 +41,7 @@ class Mooncake:
     """`timestamp, input_length, output_length, hash_ids`."""
 
     name: ClassVar[str] = "mooncake"
-    names: ClassVar = _SCHEME.names
+    names: ClassVar[Mapping[str, tuple[str, ...]]] = _SCHEME.names
 
     def matches(self, raw: Raw) -> bool:
         """Whether times, lengths and `hash_ids` are there, and the file is none of those that count time otherwise."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 from llmtrace.formats.columns import Draft, Scheme, among
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
 __all__ = ["RAGPulse"]
@@ -31,7 +33,7 @@ class RAGPulse:
     """`timestamp, input_length, output_length, hash_ids {sys_prompt, passages_ids, ...}, session_id`."""
 
     name: ClassVar[str] = "ragpulse"
-    names: ClassVar = _SCHEME.names
+    names: ClassVar[Mapping[str, tuple[str, ...]]] = _SCHEME.names
 
     def matches(self, raw: Raw) -> bool:
         """Whether `hash_ids` is an object with the ids of passages in it."""
