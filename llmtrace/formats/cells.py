@@ -71,18 +71,29 @@ def count(column: str, dtype: pl.DataType, *, decimal_comma: bool = False) -> Ce
     [(63, False), (None, False), (None, True), (None, True)]
     """
     raw = pl.col(column)
+    if dtype.is_integer():
+        return _count_from_integer(column, dtype)
     if isinstance(dtype, pl.String):
         exact = raw.str.to_integer(strict=False)
         number = pl.coalesce(exact, _whole(_decimal(_refused(raw, exact), _WITH_COMMA if decimal_comma else _GROUPED)))
     elif dtype.is_float() or dtype.is_decimal():
         number = _whole(raw.cast(pl.Float64))
-    elif dtype.is_integer():
-        number = raw.cast(pl.Int64, strict=False)
     else:
         return _unreadable(column, dtype, pl.Int64())
     # Through UInt64, which refuses what is negative, and reads its column only once.
     value = number.cast(pl.UInt64, strict=False).cast(pl.Int64)
     return Cell(value, unreadable(column, dtype, value, sentinel=True), (column,))
+
+
+def _count_from_integer(column: str, dtype: pl.DataType) -> Cell:
+    """A count from integers: two comparisons, for this is how long traces come."""
+    raw = pl.col(column)
+    if dtype.is_unsigned_integer():
+        value = raw.cast(pl.Int64, strict=False)
+        return Cell(value, unreadable(column, dtype, value) if dtype in {pl.UInt64, pl.UInt128} else None, (column,))
+    value = pl.when(raw >= 0).then(raw).cast(pl.Int64, strict=False)
+    bad = (raw < -1) | (raw > 2**63 - 1) if dtype == pl.Int128 else raw < -1
+    return Cell(value, bad.fill_null(value=False), (column,))
 
 
 def position(column: str, dtype: pl.DataType, *, first: int = 0) -> Cell:

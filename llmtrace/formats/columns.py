@@ -6,6 +6,7 @@ first, and builds the cells by the columns' dtypes; the layout then replaces wha
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -56,6 +57,7 @@ class Scheme:
     block_size: int | None = None
 
 
+@functools.cache
 def plain(name: str) -> str:
     """A column name without case, spaces and punctuation; a dot, which leads into nested JSON, stays.
 
@@ -115,6 +117,7 @@ class Draft:
         raw: the source.
         options: what the user says about it.
         scheme: what the layout says about it.
+        said_clock: the clock, where the source itself says it.
         columns: canonical column to raw column, `options.mapping` first.
         cells: canonical column to cell; to be changed through `put`.
         clock: the clock of the times.
@@ -141,7 +144,6 @@ class Draft:
         self.columns = self._bound()
         times = self.times("timestamp")
         self.clock, self._counted = times.clock, dict(times.counted)
-        self.notes += times.notes
         self.cells = {"timestamp": times.cell}
         self.cells |= {name: self._cell(name, column) for name, column in self.columns.items() if name != "timestamp"}
 

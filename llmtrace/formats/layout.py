@@ -46,7 +46,7 @@ class Raw:
         name: the file's name as the user gave it, for messages and for layouts that hide a fact in it.
         kind: how the bytes are laid out; in `csv` and `jsonl` every raw column is a String (nested JSON as its text).
         schema: raw column name to dtype, hive keys included.
-        head: the first rows, at most 100, in raw form.
+        head: the first rows, at most 100, in raw form; none of Parquet that says itself what it is.
         metadata: the key-value metadata of a Parquet file; of delimited text its `separator`.
         notes: what the source itself has to say, to be passed on in the reading.
     """

@@ -27,6 +27,7 @@ from llmtrace.formats.lines import Lines
 from llmtrace.formats.lines import sniff as sniff_lines
 from llmtrace.formats.places import Place, expand
 from llmtrace.formats.spool import CHUNK, spool
+from llmtrace.schema import METADATA_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,14 +70,16 @@ class Source:
         return frame.with_columns(*self._constants()) if self.hive else frame
 
     def raw(self) -> Raw:
-        """What a layout sees: names, dtypes, the first rows and metadata.
+        """What a layout sees: names, dtypes, metadata, and the first rows, but none of Parquet that llmtrace wrote.
 
         Raises:
             InputError: if not even the first rows can be read.
         """
         try:
             if self.text is None:
-                head = pl.read_parquet(self.path, n_rows=HEAD_ROWS, hive_partitioning=False, glob=False)
+                # Ours need no look at their rows: the metadata says it all, and a year of days opens at once.
+                rows = 0 if METADATA_SCHEMA in footer.key_values(self.path) else HEAD_ROWS
+                head = pl.read_parquet(self.path, n_rows=rows, parallel="none", hive_partitioning=False, glob=False)
             else:
                 head = self.text.head(self.path, HEAD_ROWS)
         except (pl.exceptions.PolarsError, OSError) as error:

@@ -51,13 +51,11 @@ class Arrivals:
     Attributes:
         cell: its times as naive Datetime[us], UTC or elapsed.
         clock: which of the two.
-        notes: what was decided that a reader of the numbers must know.
         counted: a sentence with `{count}` to an expression, true for the rows that the sentence counts.
     """
 
     cell: Cell
     clock: Clock
-    notes: tuple[str, ...] = ()
     counted: Mapping[str, pl.Expr] = field(default_factory=dict)
 
 

@@ -101,6 +101,7 @@ def test_count_with_decimal_comma(raw: str, expected: object) -> None:
         (pl.Int32(), [5, -1, -7], [5, None, BAD]),
         (pl.UInt8(), [255, 0, None], [255, 0, None]),
         (pl.UInt64(), [2**63 - 1, 2**63, 2**64 - 1], [2**63 - 1, BAD, BAD]),
+        (pl.Int128(), [5, 2**63, -1, -(2**70)], [5, BAD, None, BAD]),
         (pl.Float32(), [63.0, 15_400_000.0, 1.5, None], [63, 15_400_000, BAD, None]),
         (pl.Float64(), [-1.0, -2.0, float("nan"), float("inf"), 1e19, 2.0**53], [None, BAD, None, BAD, BAD, 2**53]),
         (pl.Decimal(10, 1), [Decimal("63.0"), Decimal("1.5"), Decimal("-1.0"), None], [63, BAD, None, None]),
