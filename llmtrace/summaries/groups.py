@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Keys = npt.NDArray[np.uint64]
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["Groups", "group", "intern", "needs"]
+__all__ = ["Groups", "first_rows", "group", "intern", "needs"]
 
 _SMALLEST_TABLE = 1 << 12
 
@@ -39,16 +39,13 @@ class Groups:
     order: Integers
     labels: dict[str, pl.Series]
 
-    def arranged(self, *columns: Integers) -> tuple[Integers, list[Integers]]:
-        """Values group by group, those of each group in the order of rows.
+    def offsets(self) -> Integers:
+        """Where groups begin when rows stand group by group: group g from offsets[g] up to offsets[g + 1]."""
+        return np.array([0, self.ids.size]) if self.order.size == 1 else _offsets(self.ids, self.order.size)
 
-        Returns:
-            Offsets and the columns: the values of group g (numbered by appearance) stand from offsets[g] up to offsets[g + 1].
-        """
-        if self.order.size == 1:
-            return np.array([0, self.ids.size]), list(columns)
-        offsets, rows = _rows_by_group(self.ids, self.order.size)
-        return offsets, [values[rows] for values in columns]
+    def arranged(self, values: Integers, offsets: Integers) -> Integers:
+        """Values of rows group by group, as `offsets` says, those of each group in the order of rows."""
+        return values if self.order.size == 1 else _arranged(self.ids, offsets, values)
 
 
 def needs(by: str | None = None, interval: Interval | None = None, values: Sequence[str] = ()) -> dict[str, pl.Expr]:
@@ -83,8 +80,18 @@ def intern(keys: Keys) -> tuple[Ids, Keys]:
     >>> intern(np.array([7, 9, 7], np.uint64))
     (array([0, 1, 0], dtype=uint32), array([7, 9], dtype=uint64))
     """
-    ids, distinct, known = _intern(keys)
+    ids, distinct, _, known = _intern(keys)
     return ids, distinct[:known]
+
+
+def first_rows(keys: Keys) -> Integers:
+    """The row in which each key appears first, ascending.
+
+    >>> first_rows(np.array([7, 9, 7], np.uint64))
+    array([0, 1])
+    """
+    _, _, rows, known = _intern(keys)
+    return rows[:known]
 
 
 def _by_key(keys: Keys) -> Groups:
@@ -107,19 +114,24 @@ def _time(starts: Integers) -> pl.Series:
 
 
 @njit(nogil=True, cache=True)
-def _rows_by_group(ids: Ids, groups: int) -> tuple[Integers, Ids]:
-    """A counting sort of the rows by group."""
+def _offsets(ids: Ids, groups: int) -> Integers:
+    """Where each group begins when rows stand group by group, and the number of rows."""
     offsets = np.zeros(groups + 1, np.int64)
     for one in ids:
         offsets[one + 1] += 1
     for one in range(groups):
         offsets[one + 1] += offsets[one]
-    rows = np.empty(ids.size, np.uint32)
-    place = offsets[:-1].copy()
-    for row in range(ids.size):
-        rows[place[ids[row]]] = row
+    return offsets
+
+
+@njit(nogil=True, cache=True)
+def _arranged(ids: Ids, offsets: Integers, values: Integers) -> Integers:
+    arranged = np.empty(values.size, np.int64)
+    place = offsets.copy()
+    for row in range(values.size):
+        arranged[place[ids[row]]] = values[row]
         place[ids[row]] += 1
-    return offsets, rows
+    return arranged
 
 
 @njit(nogil=True, cache=True)
@@ -153,34 +165,39 @@ def _split(dense: Ids, borders: Integers, distinct: int) -> tuple[Ids, Integers,
 
 
 @njit(nogil=True, cache=True)
-def _intern(keys: Keys) -> tuple[Ids, Keys, int]:
-    """Open addressing with linear probing, a quarter full at most; the table holds an integer + 1, so that 0 is free."""
-    table = np.zeros(_SMALLEST_TABLE, np.uint32)
-    distinct = np.empty(table.size // 4, np.uint64)
+def _intern(keys: Keys) -> tuple[Ids, Keys, Integers, int]:
+    """Open addressing with linear probing, a quarter full at most; the table holds an integer + 1, so that 0 is free.
+
+    Returns:
+        The integer of each row; key and first row of each integer, in the first places of two arrays; how many keys there are.
+    """
     ids = np.empty(keys.size, np.uint32)
-    row, known = _fill(keys, 0, ids, distinct, 0, table)
+    table = np.zeros(_SMALLEST_TABLE, np.uint32)
+    distinct, rows = np.empty(table.size // 4, np.uint64), np.empty(table.size // 4, np.int64)
+    row, known = _fill(keys, 0, ids, distinct, rows, 0, table)
     while row < keys.size:
-        table, distinct = _grown(table, distinct)
-        row, known = _fill(keys, row, ids, distinct, known, table)
-    return ids, distinct, known
+        table, distinct, rows = _grown(table, distinct, rows)
+        row, known = _fill(keys, row, ids, distinct, rows, known, table)
+    return ids, distinct, rows, known
 
 
 @njit(nogil=True, cache=True)
-def _grown(table: Ids, distinct: Keys) -> tuple[Ids, Keys]:
-    """Table and keys with four times the room; all keys are placed anew."""
-    wider, more = np.zeros(table.size * 4, np.uint32), np.empty(distinct.size * 4, np.uint64)
+def _grown(table: Ids, distinct: Keys, rows: Integers) -> tuple[Ids, Keys, Integers]:
+    """Table, keys and rows with four times the room; all keys are placed anew."""
+    wider, more_keys = np.zeros(table.size * 4, np.uint32), np.empty(distinct.size * 4, np.uint64)
+    more_rows = np.empty(rows.size * 4, np.int64)
     mask = np.uint64(wider.size - 1)
     for one in range(distinct.size):
-        more[one] = distinct[one]
+        more_keys[one], more_rows[one] = distinct[one], rows[one]
         slot = distinct[one] & mask
         while wider[slot] != 0:
             slot = (slot + np.uint64(1)) & mask
         wider[slot] = one + 1
-    return wider, more
+    return wider, more_keys, more_rows
 
 
 @njit(nogil=True, cache=True)
-def _fill(keys: Keys, row: int, ids: Ids, distinct: Keys, known: int, table: Ids) -> tuple[int, int]:
+def _fill(keys: Keys, row: int, ids: Ids, distinct: Keys, rows: Integers, known: int, table: Ids) -> tuple[int, int]:
     """Number keys from `row` on until the table is full enough: the next row and how many keys are known.
 
     The loop is a function of its own because arrays that it would replace on growing could not stay in registers.
@@ -194,7 +211,7 @@ def _fill(keys: Keys, row: int, ids: Ids, distinct: Keys, known: int, table: Ids
         if table[slot] == 0:
             if known == distinct.size:
                 break
-            distinct[known] = key
+            distinct[known], rows[known] = key, row
             known += 1
             table[slot] = known
         ids[row] = table[slot] - 1

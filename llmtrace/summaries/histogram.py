@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from llmtrace.summaries.cells import Cells
-    from llmtrace.summaries.groups import Groups, Integers, Keys
+    from llmtrace.summaries.groups import Groups, Ids, Integers, Keys
     from llmtrace.summaries.intervals import Interval
 
     Buckets = npt.NDArray[np.uint16 | np.uint32]
@@ -56,7 +56,6 @@ __all__ = [
 _LABELS = {"column": pl.String(), "time": pl.Datetime("us"), "key": pl.UInt64()}
 _TOTALS = {"known": pl.Int64(), "sum": pl.Int128(), "min": pl.Int64(), "max": pl.Int64()}
 _FEW = 64
-_LARGEST = (1 << 63) - 1
 
 
 def exact_below(bits: int) -> int:
@@ -150,22 +149,39 @@ def _summarise(
     frame: pl.DataFrame, *, columns: Sequence[str], bits: int, by: str | None, interval: Interval | None
 ) -> pl.DataFrame:
     groups = group(frame, by, interval)
-    offsets, arranged = groups.arranged(*(frame[column].to_numpy() for column in columns))
-    return pl.concat(_one_column(groups, offsets, *pair, bits) for pair in zip(columns, arranged, strict=True))
+    offsets = groups.offsets()
+    return pl.concat(_one_column(groups, offsets, frame[column], bits) for column in columns)
 
 
-def _one_column(groups: Groups, offsets: Integers, column: str, values: Integers, bits: int) -> pl.DataFrame:
-    """The rows of one value column, whose values stand group by group."""
-    dense = np.zeros(_bucket_count(bits), np.uint32)
-    (known, low, high, least, most), ends, buckets, counts = _describe(values, offsets, groups.order, bits, dense)
-    labels = {"column": np.repeat(column, known.size), **groups.labels}
-    described = {**labels, "known": known, "sum": wide(high, low), "min": least, "max": most}
-    nothing = pl.when(pl.col("known") > 0)
-    return pl.DataFrame(described).with_columns(
-        nothing.then("min"),
-        nothing.then("max"),
-        *cells.lists((ends, buckets[: ends[-1]].astype(_bucket_numpy(bits)), counts[: ends[-1]].copy()), "buckets"),
+def _one_column(groups: Groups, offsets: Integers, values: pl.Series, bits: int) -> pl.DataFrame:
+    """The rows of one value column."""
+    numbers, order = values.to_numpy(), groups.order
+    known, low, high, least, most = _totals(groups.ids, numbers, order.size)
+    found = {"known": known[order], "sum": wide(high[order], low[order]), "min": least[order], "max": most[order]}
+    totals = pl.DataFrame({**groups.labels, **found})
+    something = pl.when(pl.col("known") > 0)
+    return totals.select(
+        pl.lit(values.name).alias("column"),
+        *groups.labels,
+        "known",
+        "sum",
+        something.then("min"),
+        something.then("max"),
+        *cells.lists(_tallied(groups, offsets, numbers, bits), "buckets"),
     )
+
+
+def _tallied(groups: Groups, offsets: Integers, values: Integers, bits: int) -> Cells:
+    """How many values of each group are in each bucket; counted in place where there is one group, else group by group."""
+    dense = np.zeros(_bucket_count(bits), np.uint32)
+    if groups.order.size == 1:
+        _tally(values, bits, dense)
+        occurring = np.flatnonzero(dense)
+        return np.array([0, occurring.size]), occurring.astype(_bucket_numpy(bits)), dense[occurring]
+    members: Buckets = np.empty(values.size, _bucket_numpy(bits))
+    ends = _spread(groups.ids, offsets, values, bits, members)
+    found, buckets, counts = _tally_groups(members, offsets, ends, groups.order, dense)
+    return found, buckets[: found[-1]].copy(), counts[: found[-1]].copy()
 
 
 def _merge(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
@@ -210,86 +226,94 @@ def _bucket_indices(values: Integers, bits: int) -> Integers:
 
 
 @njit(nogil=True, cache=True)
-def _describe(
-    values: Integers, offsets: Integers, order: Integers, bits: int, dense: Counts
-) -> tuple[tuple[Integers, Keys, Integers, Integers, Integers], Integers, Buckets, Counts]:
-    """Totals and histogram of each group, in the given order; `dense` is zero for every bucket, before and after.
-
-    Returns:
-        Known values, their sum's lower and upper 64 bits, minimum and maximum; the ends of the groups' cells; buckets and counts.
-    """
-    known, low, high = np.zeros_like(order), np.zeros(order.size, np.uint64), np.zeros_like(order)
-    least, most = np.zeros_like(order), np.zeros_like(order)
-    ends = np.zeros(order.size + 1, np.int64)
-    buckets, counts = np.empty(values.size + 1, np.uint32), np.empty(values.size + 1, np.uint32)
-    cells = 0
-    for place in range(order.size):
-        members = values[offsets[order[place]] : offsets[order[place] + 1]]
-        known[place], low[place], high[place], least[place], most[place] = _total(members)
-        if known[place] < _FEW:
-            cells = _tally_few(members, bits, buckets, counts, cells)
-        else:
-            _tally(members, bits, dense)
-            cells = _drain(dense, bucket_of(least[place], bits), bucket_of(most[place], bits), buckets, counts, cells)
-        ends[place + 1] = cells
-    return (known, low, high, least, most), ends, buckets, counts
-
-
-@njit(nogil=True, cache=True)
-def _total(members: Integers) -> tuple[int, int, int, int, int]:
-    """Number, sum (lower and upper 64 bits), minimum and maximum of the known values of a group."""
-    known, high = 0, 0
-    low, least, most = np.uint64(0), np.int64(_LARGEST), np.int64(-1)
-    for value in members:
+def _totals(ids: Ids, values: Integers, groups: int) -> tuple[Integers, Keys, Integers, Integers, Integers]:
+    """Number, sum (lower and upper 64 bits), minimum and maximum of the known values of each group."""
+    known, low, high = np.zeros(groups, np.int64), np.zeros(groups, np.uint64), np.zeros(groups, np.int64)
+    least, most = np.empty(groups, np.int64), np.zeros(groups, np.int64)
+    for row in range(values.size):
+        value = values[row]
         if value >= 0:
-            known += 1
-            low += np.uint64(value)
-            high += int(low < np.uint64(value))
-            least, most = np.int64(min(least, value)), np.int64(max(most, value))
-    return known, int(low), high, int(least), int(most)
+            one = ids[row]
+            least[one] = value if known[one] == 0 else min(least[one], value)
+            most[one] = max(most[one], value)
+            known[one] += 1
+            low[one] += np.uint64(value)
+            high[one] += low[one] < np.uint64(value)
+    return known, low, high, least, most
 
 
 @njit(nogil=True, cache=True)
-def _tally_few(members: Integers, bits: int, buckets: Buckets, counts: Counts, cells: int) -> int:
-    """Count known values by insertion, keeping the cells of this group sorted."""
-    first = cells
-    for value in members:
-        if value < 0:
-            continue
-        bucket = bucket_of(value, bits)
-        cell = cells
-        while cell > first and buckets[cell - 1] > bucket:
-            buckets[cell], counts[cell] = buckets[cell - 1], counts[cell - 1]
-            cell -= 1
-        if cell > first and buckets[cell - 1] == bucket:
-            counts[cell - 1] += 1
-            _close_gap(buckets, counts, cell, cells)
-        else:
-            buckets[cell], counts[cell] = bucket, 1
-            cells += 1
-    return cells
-
-
-@njit(nogil=True, cache=True)
-def _close_gap(buckets: Buckets, counts: Counts, cell: int, cells: int) -> None:
-    """Move the cells above a hole at `cell` down by one."""
-    for hole in range(cell, cells):
-        buckets[hole], counts[hole] = buckets[hole + 1], counts[hole + 1]
-
-
-@njit(nogil=True, cache=True)
-def _tally(members: Integers, bits: int, dense: Counts) -> None:
+def _tally(values: Integers, bits: int, dense: Counts) -> None:
     """Count known values in an array over all buckets."""
-    for value in members:
+    for value in values:
         if value >= 0:
             dense[bucket_of(value, bits)] += 1
 
 
 @njit(nogil=True, cache=True)
-def _drain(dense: Counts, low: int, high: int, buckets: Buckets, counts: Counts, cells: int) -> int:
+def _spread(ids: Ids, offsets: Integers, values: Integers, bits: int, members: Buckets) -> Integers:
+    """Put the buckets of known values group by group, those of group g from offsets[g] on; where each group's end."""
+    ends = offsets[:-1].copy()
+    for row in range(values.size):
+        if values[row] >= 0:
+            members[ends[ids[row]]] = bucket_of(values[row], bits)
+            ends[ids[row]] += 1
+    return ends
+
+
+@njit(nogil=True, cache=True)
+def _tally_groups(
+    members: Buckets, offsets: Integers, ends: Integers, order: Integers, dense: Counts
+) -> tuple[Integers, Buckets, Counts]:
+    """Count equal buckets within each group, groups in the given order; `dense` is zero for every bucket, before and after."""
+    found = np.zeros(order.size + 1, np.int64)
+    buckets, counts = np.empty(members.size + 1, members.dtype), np.empty(members.size + 1, np.uint32)
+    size = 0
+    for place in range(order.size):
+        group = members[offsets[order[place]] : ends[order[place]]]
+        many = group.size >= _FEW
+        size = _tally_many(group, dense, buckets, counts, size) if many else _tally_few(group, buckets, counts, size)
+        found[place + 1] = size
+    return found, buckets, counts
+
+
+@njit(nogil=True, cache=True)
+def _insert(bucket: int, first: int, buckets: Buckets, counts: Counts, size: int) -> int:
+    """Count one more value in the cells from `first` up to `size`, which stay sorted; where they end then. For few values."""
+    cell = size
+    while cell > first and buckets[cell - 1] > bucket:
+        cell -= 1
+    if cell > first and buckets[cell - 1] == bucket:
+        counts[cell - 1] += 1
+        return size
+    for moved in range(size, cell, -1):
+        buckets[moved], counts[moved] = buckets[moved - 1], counts[moved - 1]
+    buckets[cell], counts[cell] = bucket, 1
+    return size + 1
+
+
+@njit(nogil=True, cache=True)
+def _drain(dense: Counts, low: int, high: int, buckets: Buckets, counts: Counts, size: int) -> int:
     """Move the counts of buckets from `low` to `high` out of the array that holds them all, without a branch per bucket."""
     for bucket in range(low, high + 1):
-        buckets[cells], counts[cells] = bucket, dense[bucket]
-        cells += dense[bucket] > 0
+        buckets[size], counts[size] = bucket, dense[bucket]
+        size += dense[bucket] > 0
         dense[bucket] = 0
-    return cells
+    return size
+
+
+@njit(nogil=True, cache=True)
+def _tally_few(members: Buckets, buckets: Buckets, counts: Counts, size: int) -> int:
+    first = size
+    for bucket in members:
+        size = _insert(bucket, first, buckets, counts, size)
+    return size
+
+
+@njit(nogil=True, cache=True)
+def _tally_many(members: Buckets, dense: Counts, buckets: Buckets, counts: Counts, size: int) -> int:
+    low, high = members[0], members[0]
+    for bucket in members:
+        dense[bucket] += 1
+        low, high = min(low, bucket), max(high, bucket)
+    return _drain(dense, low, high, buckets, counts, size)

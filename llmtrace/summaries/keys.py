@@ -12,10 +12,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
-from llmtrace.summaries.groups import intern
+from llmtrace.summaries.groups import first_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +52,8 @@ def names(frame: pl.LazyFrame, by: str, column: str) -> pl.LazyFrame:
     Returns:
         `key` (UInt64, ascending) and `name` (as `column`).
     """
-    first_rows = partial(_first_rows, by=by)
-    rows = frame.select(by, column).map_batches(first_rows, streamable=True).filter(pl.col(by) != UNKNOWN)
+    deduplicated = partial(_first_rows, by=by)
+    rows = frame.select(by, column).map_batches(deduplicated, streamable=True).filter(pl.col(by) != UNKNOWN)
     return rows.select(pl.col(by).alias("key"), pl.col(column).alias("name")).unique("key").sort("key")
 
 
@@ -64,7 +63,4 @@ def combine_names(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _first_rows(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
-    ids, keys = intern(frame[by].to_numpy())
-    rows = np.empty(keys.size, np.int64)
-    rows[ids[::-1]] = np.arange(ids.size - 1, -1, -1)
-    return frame[rows]
+    return frame[first_rows(frame[by].to_numpy())]

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from llmtrace.summaries.histogram import Buckets, Cells, Counts
+    from llmtrace.summaries.cells import Cells
+    from llmtrace.summaries.histogram import Buckets, Counts
 
     Floats = npt.NDArray[np.float64]
 

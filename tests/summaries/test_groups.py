@@ -52,7 +52,8 @@ def test_groups_by_interval_and_key_are_the_pairs_that_occur(rows: list[tuple[in
 @given(KEYS)
 def test_arranged_values_stand_group_by_group_in_their_order(keys: list[int]) -> None:
     groups = group(pl.DataFrame({"key": keys}, {"key": pl.UInt64}), by="key")
-    offsets, (rows,) = groups.arranged(np.arange(len(keys)))
+    offsets = groups.offsets()
+    rows = groups.arranged(np.arange(len(keys)), offsets)
     for one, key in enumerate(dict.fromkeys(keys)):
         assert rows[offsets[one] : offsets[one + 1]].tolist() == [row for row, other in enumerate(keys) if other == key]
 
