@@ -95,8 +95,8 @@ NOT_TEXT = "Give Parquet, CSV, TSV or JSON lines, plain or in gzip, zstd or zip;
             "brackets.jsonl",
             b'{"timestamp": 1, "input_tokens"\n',
             3,
-            "brackets.jsonl holds no JSON objects",
-            "Give JSON lines (one object a line) or a JSON array of objects.",
+            "brackets.jsonl is not JSON to its end: ':' is missing",
+            "Export it again, best as JSON lines (one object a line).",
         ),
     ],
 )
