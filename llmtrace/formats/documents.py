@@ -18,6 +18,7 @@ __all__ = ["is_document", "objects"]
 WRAPPERS = frozenset({"data", "items", "records", "rows"})
 """Keys under which exports put their list of requests."""
 _CHUNK = 1 << 16
+_AFTER_NUMBER = frozenset(",}] \t\r\n")
 _DECODER = json.JSONDecoder()
 
 
@@ -91,8 +92,8 @@ class _Text:
                 if self._more():
                     continue
                 raise self.wrong(str(error)) from None
-            # A number at the end of the buffer may go on behind it.
-            if end < len(self._buffer) or self._buffer[end - 1] in '}]"' or not self._more():
+            # A number may go on behind what has been read: `1` as `1.5`, `1.` as `1.0`.
+            if self._buffer[end - 1] in '}]"' or self._buffer[end : end + 1] in _AFTER_NUMBER or not self._more():
                 source = self._buffer[self._at : end]
                 self._at = end
                 return found, source

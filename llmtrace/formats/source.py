@@ -113,10 +113,9 @@ class Source:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know about the file."""
+        # The same words for every file, so that a year of them says it once.
         return tuple(
-            f"{self.name}: '{key}' is taken from the file, not from the folder {key}={value}."
-            for key, value in self.hive.items()
-            if key in self.columns
+            f"'{key}' is taken from the files, not from their folders {key}=..." for key in self.hive if key in self.columns
         )
 
     def damaged(self, error: Exception) -> InputError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import io
 import json
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from llmtrace.errors import InputError
 from llmtrace.formats.source import find
@@ -232,3 +235,36 @@ def test_rows_of_text_are_estimated(write: Write) -> None:
         assert source.estimated_rows() == pytest.approx(100_000, rel=error)
     (source,) = find([str(write(JSONL * 50_000, "t.jsonl"))])
     assert source.estimated_rows() == pytest.approx(100_000, rel=0.02)
+
+
+CELLS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=6) | st.sampled_from(
+    ['"', '""', "a,b", "a;b", "a\tb", "a\nb", "a\r\nb", "\n\n", " x ", "{}", "'", "\\", "#", "-"]
+)
+
+
+@given(
+    rows=st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=6),
+    separator=st.sampled_from(",;\t|"),
+    line_end=st.sampled_from(["\n", "\r\n"]),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+)
+def test_delimited_text_is_split_as_the_standard_library_wrote_it(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], separator: str, line_end: str, quoting: int
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=separator, lineterminator=line_end, quoting=quoting)  # type: ignore[arg-type]
+        writer.writerows([["first", "second", "third"], *rows])
+    (source,) = find([str(path)])
+    read = [tuple(cell or "" for cell in row) for row in source.scan().select("first", "second", "third").collect().rows()]
+    # Whether a row of quoted nothings is a row is left open.
+    assert [row for row in read if any(row)] == [tuple(row) for row in rows if row[0].strip() or any(row[1:])]
+
+
+@given(rows=st.lists(st.dictionaries(st.sampled_from(["a", "b", "c d", "e.f", "ü"]), CELLS, min_size=1), min_size=1, max_size=6))
+def test_lines_hold_what_the_standard_library_wrote(tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, str]]) -> None:
+    path = tmp_path_factory.mktemp("jsonl") / "t.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (source,) = find([str(path)])
+    read = source.scan().collect().rows(named=True)
+    assert [{key: value for key, value in row.items() if value is not None} for row in read] == rows
