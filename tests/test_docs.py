@@ -8,11 +8,15 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
+import llmtrace
 from llmtrace.cli import COMMANDS, main
 from llmtrace.report import figures
+from llmtrace.result import Result
 from llmtrace.schema import COLUMNS
 
 ROOT = Path(__file__).parents[1]
@@ -68,6 +72,20 @@ def test_readme_lists_every_command(name: str) -> None:
 def test_readme_lists_no_command_that_does_not_exist() -> None:
     listed = re.findall(r"\| \[`([\w-]+)`\]\(docs/", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert listed == list(BY_NAME)
+
+
+def test_the_example_of_an_analysis_works() -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    [code] = [
+        block for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "class Popularity" in block
+    ]
+    preface = "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom typing import ClassVar\n"
+    names: dict[str, Any] = {"pl": pl, "Result": Result}
+    exec(preface + code, names)  # noqa: S102
+    trace = ROOT / "sample_traces" / "year"
+    [result] = llmtrace.run(llmtrace.open_trace(str(trace)), [names["Popularity"]()])
+    expected = pl.read_parquet(trace).group_by("model").len().sort("len", "model", descending=[True, False])
+    assert result.tables["models"].rows() == expected.rows()
 
 
 def test_the_schema_page_has_every_column_as_it_is() -> None:
