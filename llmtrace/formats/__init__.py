@@ -18,6 +18,7 @@ from llmtrace.formats.chutes import Chutes
 from llmtrace.formats.generic import Generic
 from llmtrace.formats.mooncake import Mooncake
 from llmtrace.formats.ragpulse import RAGPulse
+from llmtrace.schema import METADATA_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +47,6 @@ def recognise(raw: Raw, name: str | None = None) -> Layout:
     if name is not None:
         return LAYOUTS[name]
     layout = next(layout for layout in LAYOUTS.values() if layout.matches(raw))
-    if layout.name == Generic.name:
+    if layout.name in {Generic.name, Canonical.name} and METADATA_SCHEMA not in raw.metadata:
         refuse(raw)
     return layout

@@ -14,6 +14,7 @@ import polars as pl
 
 from llmtrace.errors import InputError
 from llmtrace.formats.columns import Draft, Scheme
+from llmtrace.formats.generic import candidates
 from llmtrace.formats.layout import Cell
 from llmtrace.schema import COLUMNS, METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, METADATA_SYNTHETIC, REQUIRED, check
 
@@ -34,8 +35,11 @@ class Canonical:
     names: ClassVar[Mapping[str, tuple[str, ...]]] = _SCHEME.names
 
     def matches(self, raw: Raw) -> bool:
-        """Whether the metadata says so, or the three required names are there and no `hash_ids`, which Mooncake's kin have."""
-        return METADATA_SCHEMA in raw.metadata or (all(name in raw.schema for name in REQUIRED) and "hash_ids" not in raw.schema)
+        """Whether the metadata says so, or the three required names are there and no others that mean a canonical column."""
+        if METADATA_SCHEMA in raw.metadata:
+            return True
+        named = [name for name in COLUMNS if name in raw.schema]
+        return set(REQUIRED) <= set(named) and not any(candidates(raw, name) for name in COLUMNS if name not in named)
 
     def read(self, raw: Raw, options: ReadOptions) -> Reading:
         """The reading, on the clock that the metadata names.

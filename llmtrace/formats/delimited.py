@@ -81,7 +81,7 @@ def sniff(head: str, name: str) -> Delimited:
     first += 1 if hint else 0
     separators = (hint[1],) if hint else SEPARATORS
     fields, used, separator = max((_header(lines, first, one) for one in separators), key=lambda found: len(found[0]))
-    if any(_DATUM.match(field) for field in fields):
+    if not any(fields) or any(_DATUM.match(field) for field in fields):
         raise InputError(
             f"{name} has no header: its first line is {lines[first].strip()[:80]!r}",
             "Put a line with the column names on top of it.",

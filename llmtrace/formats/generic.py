@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
-__all__ = ["SYNONYMS", "Generic"]
+__all__ = ["SYNONYMS", "Generic", "candidates"]
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "timestamp": (
@@ -90,20 +90,20 @@ class Generic:
             MissingColumnError: if a required column, or one that `options` names, is not there, or two could be it.
             UsageError: if the times cannot be understood.
         """
-        candidates = {name: _candidates(raw, name) for name in COLUMNS if name not in options.mapping}
-        _check_required(raw, candidates)
-        chosen = {name: (columns[0],) for name, columns in candidates.items() if len(columns) == 1}
+        found = {name: candidates(raw, name) for name in COLUMNS if name not in options.mapping}
+        _check_required(raw, found)
+        chosen = {name: (columns[0],) for name, columns in found.items() if len(columns) == 1}
         draft = Draft(raw, options, Scheme(self.name, chosen))
         draft.notes += [
             f"{name} is left out: it could be {_either(columns)}; choose with --map {name}=COLUMN."
-            for name, columns in candidates.items()
+            for name, columns in found.items()
             if len(columns) > 1
         ]
         _complete(draft)
         return draft.reading()
 
 
-def _candidates(raw: Raw, name: str) -> list[str]:
+def candidates(raw: Raw, name: str) -> list[str]:
     """The columns that could be meant: the canonical name alone if it is there, and nested JSON only if nothing else is."""
     if name in raw.schema:
         return [name]
@@ -112,8 +112,8 @@ def _candidates(raw: Raw, name: str) -> list[str]:
     return [column for column in found if "." not in column] or found
 
 
-def _check_required(raw: Raw, candidates: dict[str, list[str]]) -> None:
-    unclear = {name: columns for name, columns in candidates.items() if name in REQUIRED and len(columns) != 1}
+def _check_required(raw: Raw, found: dict[str, list[str]]) -> None:
+    unclear = {name: columns for name, columns in found.items() if name in REQUIRED and len(columns) != 1}
     if not unclear:
         return
     several = {name: columns for name, columns in unclear.items() if columns}

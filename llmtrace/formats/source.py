@@ -58,16 +58,23 @@ class Source:
     hive: Mapping[str, str] = field(default_factory=dict)
     bytes_per_row: float = 1.0
 
-    def scan(self) -> pl.LazyFrame:
+    def scan(self, first_row: int = 0, rows: int | None = None) -> pl.LazyFrame:
         """Its raw columns, rows in file order; of text, every column is a String.
 
         A hive key is a further String column, unless the file has that column itself.
+
+        Args:
+            first_row: where in a Parquet file to begin; text is always read whole.
+            rows: how many rows of it to read; all that follow by default.
         """
-        if self.text is None:
-            frame = pl.scan_parquet(self.path, hive_partitioning=False, glob=False)
-        else:
-            frame = self.text.scan(self.path)
+        frame = self._parquet(first_row, rows) if self.text is None else self.text.scan(self.path)
         return frame.with_columns(*self._constants()) if self.hive else frame
+
+    def _parquet(self, first_row: int, rows: int | None) -> pl.LazyFrame:
+        # Two slices of one file would be taken for the same scan, and the file read whole for both, but for the end they name.
+        end = None if rows is None else first_row + rows
+        scan = pl.scan_parquet(self.path, n_rows=end, hive_partitioning=False, glob=False)
+        return scan.slice(first_row, rows) if first_row else scan
 
     def raw(self) -> Raw:
         """What a layout sees: names, dtypes, metadata, and the first rows, but none of Parquet that llmtrace wrote.

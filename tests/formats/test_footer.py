@@ -115,6 +115,16 @@ def test_sorted_by(tmp_path: Path, order: list[pq.SortingColumn] | None, expecte
     assert source(path).sorted_by("absent") is False
 
 
+def test_pages_that_are_damaged_are_told_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"t": range(1000)}).write_parquet(path, compression="zstd")
+    data = bytearray(path.read_bytes())
+    data[40:200] = b"\xff" * 160
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"t\.parquet is damaged"):
+        source(path).raw()
+
+
 def test_raw_of_parquet(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pl.DataFrame({"t": range(1000), "l": [[1]] * 1000}).write_parquet(path, metadata={"llmtrace.clock": "relative"})

@@ -126,6 +126,15 @@ def test_exclusive_mode(write: Write, read: ReadTrace) -> None:
         read(write("timestamp,input_tokens,output_tokens\n2025-04-11,5,1\n"), cached_mode="exclusive")
 
 
+def test_tokens_that_are_usually_counted_apart_are_told(write: Write, read: ReadTrace) -> None:
+    path = write("timestamp,input_tokens,output_tokens,cache_read_input_tokens\n2025-04-11,5,1,100\n")
+    assert read(path).reading.layout == "generic", "canonical names alone would miss the cached tokens"
+    assert read(path, "canonical").frame.columns == ["timestamp", "input_tokens", "output_tokens"]
+    assert read(path).column("cached_tokens") == [100]
+    assert "--cached-mode exclusive" in read(path).reading.notes[0]
+    assert read(path, cached_mode="inclusive").reading.notes == ()
+
+
 def test_zone_and_its_doubtful_hours_are_counted(write: Write, read: ReadTrace) -> None:
     content = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-11-03 01:30:00.0000000,5,1\n2024-07-01 00:00:00.0000000,5,1\n"
     trace = read(write(content), tz="America/New_York")
@@ -157,6 +166,7 @@ AGGREGATES = [
         "Date,Slug,Usage,BYOK Usage,Requests,Prompt Tokens,Completion Tokens\n2025-01-01,m,1,0,5,10,2\n",
         "OpenRouter activity export",
     ),
+    ("timestamp,requests,input_tokens,output_tokens\n2025-01-01,5,10,2\n", "counts requests in 'requests'"),
     ("day,api_requests,prompt_tokens,completion_tokens\n2025-01-01,5,10,2\n", "counts requests in 'api_requests'"),
     ('{"object": "bucket", "start_time": 1, "end_time": 2, "results": [{"input_tokens": 5}]}\n', "OpenAI usage export"),
     ('{"data": [{"starting_at": "x", "ending_at": "y", "results": [{"output_tokens": 5}]}]}', "Anthropic usage report"),
