@@ -37,7 +37,7 @@ def survey(trace: Trace) -> Trace:
 def _dated(opened: Opened, piece: Slice) -> Slice:
     if opened.source.kind != "parquet" and opened.source.estimated_rows() > MAX_TEXT_ROWS:
         raise too_long(opened.source.name, opened.source.estimated_rows())
-    frame = opened.source.scan() if piece.rows is None else opened.source.scan().slice(piece.first_row, piece.rows)
+    frame = opened.source.scan(piece.first_row, piece.rows)
     time = pl.col("timestamp")
     counts = canonical(frame, opened.reading, ["timestamp"]).select(
         pl.len().alias("rows"), time.min().alias("first"), time.max().alias("last")

@@ -216,7 +216,7 @@ def too_long(name: str, rows: int) -> InputError:
 
 def _open(source: Source, layout: str | None, options: ReadOptions) -> Opened:
     raw = source.raw()
-    return Opened(source, recognise(raw, layout).read(raw, options))
+    return Opened(source, recognise(raw, layout).read(raw, options), raw.schema)
 
 
 def _says_sorted(opened: Opened) -> bool:

@@ -13,7 +13,7 @@ import polars as pl
 from llmtrace.schema import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from llmtrace.formats.layout import Reading
     from llmtrace.formats.source import Source
@@ -24,10 +24,18 @@ __all__ = ["Opened", "Part", "Piece", "canonical", "intake_columns"]
 
 @dataclass(frozen=True)
 class Opened:
-    """A source together with how it is read."""
+    """A source together with its raw columns and how they are read."""
 
     source: Source
     reading: Reading
+    schema: Mapping[str, pl.DataType]
+
+    def reads_like(self, other: Opened) -> bool:
+        """Whether both are Parquet of the same columns, read by the same expressions, so that one plan can read them together."""
+        if self is other:
+            return True
+        parquet = self.source.kind == other.source.kind == "parquet"
+        return parquet and self.schema == other.schema and _same(self.reading, other.reading)
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Piece:
     Attributes:
         opened: the source.
         slice: its run of rows.
-        whole: whether all of its arrivals lie in the part's interval, so that no filter is needed.
+        whole: whether all of its arrivals lie in the part's interval.
         first_seen: whether this is the first part that reads the slice: rows without a readable time are counted there.
     """
 
@@ -48,10 +56,8 @@ class Piece:
 
     def scan(self) -> pl.LazyFrame:
         """Its raw rows, in file order."""
-        frame = self.opened.source.scan()
-        known = self.opened.source.rows()
-        covers_all = known is None or (self.slice.first_row == 0 and self.slice.rows == known)
-        return frame if covers_all else frame.slice(self.slice.first_row, self.slice.rows)
+        source = self.opened.source
+        return source.scan(self.slice.first_row, self.slice.rows) if source.kind == "parquet" else source.scan()
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ class Part:
         """
         wanted = _in_schema_order({*columns, "timestamp"})
         read = _in_schema_order({*wanted, *self.filter_columns})
-        frames = [self._kept(piece, read) for piece in self.pieces] or [
+        frames = [self._kept(group, read) for group in self._groups()] or [
             pl.LazyFrame(schema={name: COLUMNS[name].dtype for name in read})
         ]
         frame = pl.concat(frames, how="vertical_relaxed") if len(frames) > 1 else frames[0]
@@ -108,9 +114,24 @@ class Part:
         counts = [_intake(piece, read, names, self.interval) for piece in self.pieces]
         return pl.concat([pl.LazyFrame(schema=dict.fromkeys(names, pl.Int64)), *counts]).sum()
 
-    def _kept(self, piece: Piece, read: Sequence[str]) -> pl.LazyFrame:
-        frame = _parsed(piece.scan(), piece.opened.reading, read).select(_clamped(read))
-        return frame.filter(pl.col("timestamp").is_not_null() if piece.whole else _inside(self.interval))
+    def _groups(self) -> list[list[Piece]]:
+        """Neighbouring pieces that one plan can read: that is several times as fast as to parse each and put them together."""
+        groups: list[list[Piece]] = []
+        for piece in self.pieces:
+            if groups and groups[-1][-1].opened.reads_like(piece.opened):
+                groups[-1].append(piece)
+            else:
+                groups.append([piece])
+        return groups
+
+    def _kept(self, group: Sequence[Piece], read: Sequence[str]) -> pl.LazyFrame:
+        scans = [piece.scan() for piece in group]
+        raw = pl.concat(scans) if len(scans) > 1 else scans[0]
+        frame = _parsed(raw, group[0].opened.reading, read).select(_clamped(read))
+        if not all(piece.whole for piece in group):
+            return frame.filter(_inside(self.interval))
+        # A filter makes Parquet readers slow, so none is put where it would keep every row.
+        return frame if all(piece.slice.complete for piece in group) else frame.filter(pl.col("timestamp").is_not_null())
 
 
 def canonical(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
@@ -135,6 +156,12 @@ def _parsed(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.L
     return raw.select(*values, *bad, *(flag.alias(sentence) for sentence, flag in reading.counted.items()))
 
 
+def _same(one: Reading, other: Reading) -> bool:
+    if (one.layout, one.cells.keys(), one.counted.keys()) != (other.layout, other.cells.keys(), other.counted.keys()):
+        return False
+    return all(cell.value.meta.eq(other.cells[name].value) for name, cell in one.cells.items())
+
+
 def _in_schema_order(names: Collection[str]) -> list[str]:
     return [name for name in COLUMNS if name in names]
 
@@ -155,7 +182,8 @@ def _inside(interval: Interval) -> pl.Expr:
 
 def _intake(piece: Piece, columns: Sequence[str], names: Sequence[str], interval: Interval) -> pl.LazyFrame:
     reading = piece.opened.reading
-    flagged = [f"bad_{name}" for name in columns if name in reading.cells and reading.cells[name].bad is not None]
+    flagged = [name for name in columns if name in reading.cells and reading.cells[name].bad is not None]
+    bad = [f"bad_{name}" for name in flagged]
     time = pl.col("timestamp")
     inside = time.is_not_null() if piece.whole else _inside(interval)
     mine = (inside | time.is_null()) if piece.first_seen else inside
@@ -163,13 +191,16 @@ def _intake(piece: Piece, columns: Sequence[str], names: Sequence[str], interval
     flags = {
         "rows": pl.lit(value=True),
         "no_timestamp": time.is_null(),
-        "bad_rows": pl.any_horizontal(pl.lit(value=False), *flagged),
+        "bad_rows": pl.any_horizontal(pl.lit(value=False), *bad),
         "cached_above_input": exceeds,
-        **{name: pl.col(name) for name in (*flagged, *reading.counted)},
+        **{name: pl.col(name) for name in (*bad, *reading.counted)},
     }
     nothing = pl.lit(value=False)
     counts = [(mine & flags.get(name, nothing).fill_null(value=False)).sum().cast(pl.Int64).alias(name) for name in names]
-    return _parsed(piece.scan(), reading, columns).select(counts)
+    # Text is parsed once, for this and for `frame`. Columns of Parquet are read again, the few that are counted, for less than it
+    # costs to hold all of them for both.
+    counted = {"timestamp", "cached_tokens", *flagged} if piece.opened.source.kind == "parquet" else columns
+    return _parsed(piece.scan(), reading, [name for name in columns if name in counted]).select(counts)
 
 
 def _in_order(frame: pl.DataFrame) -> pl.DataFrame:

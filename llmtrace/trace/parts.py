@@ -39,6 +39,7 @@ class Slice:
         first: earliest arrival in it; None if unknown, or if no row has a readable time.
         last: latest arrival in it.
         surveyed: whether rows, first and last are final.
+        complete: whether it is known that every row has a readable time.
     """
 
     source: int
@@ -47,6 +48,7 @@ class Slice:
     first: datetime | None
     last: datetime | None
     surveyed: bool
+    complete: bool = False
 
     def overlaps(self, interval: Interval) -> bool:
         """Whether one of its arrivals can lie in the interval."""

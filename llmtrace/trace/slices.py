@@ -45,8 +45,9 @@ def _dated(index: int, opened: Opened, column: str, groups: Sequence[RowGroup]) 
     bounds = pl.Series(column, [bound for group in groups for bound in (group.minimum, group.maximum)], dtype=dtype, strict=False)
     times: list[datetime | None] = pl.select(pl.lit(bounds)).select(opened.reading.cells["timestamp"].value).to_series().to_list()
     pairs = zip(times[::2], times[1::2], strict=True)
+    readable = opened.reading.cells["timestamp"].bad is None
     return [
-        Slice(index, group.first_row, group.rows, first, last, surveyed=True)
+        Slice(index, group.first_row, group.rows, first, last, surveyed=True, complete=readable and group.nulls == 0)
         for group, (first, last) in zip(groups, pairs, strict=True)
         if group.rows
     ]

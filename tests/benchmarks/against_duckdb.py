@@ -1,0 +1,91 @@
+"""How long llmtrace takes for a command, and how long DuckDB for the numbers at its heart, in turn on the same trace.
+
+    python tests/benchmarks/against_duckdb.py COMMAND TRACE [--runs 3]
+
+Each run is a process of its own, from start to exit. A run of DuckDB computes what somebody would write by hand, a fraction of what
+the command gives; its tables are read and dropped. Printed are seconds and peak memory of every run, and the ratio of the medians:
+how many times as fast llmtrace is. Single times depend on the machine and on what else it does; the ratio hardly does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import TypeAlias
+
+Measured: TypeAlias = tuple[float, float]
+
+RATES = """
+    SELECT time_bucket(INTERVAL 1 HOUR, timestamp) AS hour, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens),
+           count(DISTINCT "user"), count(DISTINCT model)
+    FROM {trace} GROUP BY hour"""
+LENGTHS = """
+    SELECT quantile_cont(input_tokens, [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]),
+           quantile_cont(output_tokens, [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
+    FROM {trace}"""
+GAPS_BY_MODEL = """
+    WITH gaps AS (
+        SELECT model, timestamp, epoch_us(timestamp) - epoch_us(lag(timestamp) OVER arrivals) AS gap
+        FROM {trace} WINDOW arrivals AS (PARTITION BY model ORDER BY timestamp)),
+    pairs AS (
+        SELECT model, gap, lag(gap) OVER (PARTITION BY model ORDER BY timestamp) AS before FROM gaps)
+    SELECT model, count(gap), avg(gap), stddev_samp(gap) / avg(gap), corr(gap, before) FROM pairs GROUP BY model"""
+GAPS_BY_USER_AND_MODEL = """
+    WITH gaps AS (
+        SELECT epoch_us(timestamp) - epoch_us(lag(timestamp) OVER (PARTITION BY "user", model ORDER BY timestamp)) AS gap
+        FROM {trace})
+    SELECT quantile_cont(gap, [0.5, 0.9, 0.99]), avg((gap <= 100000)::INT), avg((gap <= 10000000)::INT) FROM gaps"""
+QUERIES = {"stats": (RATES, LENGTHS), "burstiness": (GAPS_BY_MODEL,), "reuse-time": (GAPS_BY_USER_AND_MODEL,)}
+
+
+def query(command: str, trace: str) -> None:
+    """Run DuckDB's queries for a command."""
+    import duckdb
+
+    connection = duckdb.connect()
+    for text in QUERIES[command]:
+        connection.execute(text.format(trace=f"'{trace}/**/*.parquet'")).fetchall()
+
+
+def measured(program: list[str]) -> Measured:
+    """Seconds and peak gigabytes of a process.
+
+    Raises:
+        RuntimeError: if it fails.
+    """
+    begin = time.perf_counter()
+    process = subprocess.Popen(program, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    if status:
+        raise RuntimeError(f"{' '.join(program)} failed")
+    kibibytes = usage.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+    return seconds, kibibytes * 1024 / 1e9
+
+
+def main() -> None:
+    """Measure in turn and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=QUERIES)
+    parser.add_argument("trace", help="a folder of Parquet files with the canonical columns")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--query", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.query:
+        query(options.command, options.trace)
+        return
+    ours = [sys.executable, "-m", "llmtrace", options.command, options.trace, "--format", "json", "--quiet"]
+    theirs = [sys.executable, __file__, options.command, options.trace, "--query"]
+    pairs = [(measured(ours), measured(theirs)) for _ in range(options.runs)]
+    for name, runs in zip(("llmtrace", "duckdb"), zip(*pairs, strict=True), strict=True):
+        sys.stdout.write(f"{name:9}" + "".join(f"  {seconds:7.2f} s {gigabytes:5.2f} GB" for seconds, gigabytes in runs) + "\n")
+    mine, other = (statistics.median(seconds for seconds, _ in runs) for runs in zip(*pairs, strict=True))
+    sys.stdout.write(f"{options.command}: {other / mine:.2f} times as fast as DuckDB\n")
+
+
+if __name__ == "__main__":
+    main()
