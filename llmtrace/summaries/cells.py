@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Cells: TypeAlias = "tuple[Integers, Any, Any]"
 """Offsets, cells and counts."""
 
-__all__ = ["Cells", "frozen", "lists", "merge", "read"]
+__all__ = ["Cells", "frozen", "insert", "lists", "merge", "read"]
 
 
 def frozen(*arrays: Places) -> tuple[Any, ...]:
@@ -65,6 +65,21 @@ def merge(left: Cells, left_rows: Places, right: Cells, right_rows: Places) -> C
     offsets = _merge_rows(sides[0], rows[0], sides[1], rows[1], places, numbers)
     merged = offsets, places[: offsets[-1]], numbers[: offsets[-1]]
     return merged if _largest(merged) >> 32 else (*merged[:2], merged[2].astype(np.uint32, copy=False))
+
+
+@njit(nogil=True, cache=True)
+def insert(place: int, places: Places, numbers: Counts, first: int, size: int) -> int:
+    """Count one more of a cell among the ascending ones from `first` up to `size`, for kernels with few cells; the new size."""
+    row = size
+    while row > first and places[row - 1] > place:
+        row -= 1
+    if row > first and places[row - 1] == place:
+        numbers[row - 1] += 1
+        return size
+    for moved in range(size, row, -1):
+        places[moved], numbers[moved] = places[moved - 1], numbers[moved - 1]
+    places[row], numbers[row] = place, 1
+    return size + 1
 
 
 def _largest(cells: Cells) -> int:

@@ -2,13 +2,21 @@
 
 A gap counts in the hour that holds both its requests; one that reaches over the end of an hour counts nowhere. Hours are those of
 UTC. An hour of a key is busy with at least 10 requests, and valid if there are at least 5 positive gaps among them; its
-coefficient of variation is that of its positive gaps.
+coefficient of variation is that of its positive gaps, in billionths.
 
 Parts are disjoint in time, so only the first and the last hour of a part can go on beyond it. Two tables hold a part:
 
     open_hours    a row per hour and key of those two hours: `hour_us` (its start), `key`, `requests`, `first_us`, `last_us`,
-                  `positive` (gaps), `squares` (of gaps, in microseconds squared; an hour's fit into 64 bits)
-    hours         the hours between, closed: per key a histogram (see `histogram`) of each of `VALUES`
+                  `positive` (gaps), `squares` (Σ gap², in microseconds squared)
+    hours         the hours between, closed, a row per key with a busy one:
+        key
+        busy, requests, squares, least_requests, most_requests
+                                        busy hours; the sum of their requests, and of its squares; the fewest and the most
+        valid, valid_requests, cv_sum, least_cv, most_cv, above_1, above_2
+                                        valid hours; their requests; the sum, the lowest and the highest of their coefficients of
+                                        variation (2^63 - 1 and -1 without a valid hour), and how many of these exceed 1 and 2
+        load_buckets, load_counts       histogram of the requests of busy hours (see `histogram`)
+        cv_buckets, cv_counts           histogram of the coefficients of variation of valid hours
 """
 
 from __future__ import annotations
@@ -20,8 +28,10 @@ import numpy as np
 import polars as pl
 from numba import njit
 
-from llmtrace.summaries import groups, histogram, moments
-from llmtrace.summaries.cells import frozen
+from llmtrace.summaries import cells, groups, moments
+from llmtrace.summaries.cells import frozen, insert
+from llmtrace.summaries.gaps import align
+from llmtrace.summaries.histogram import bucket_of
 from llmtrace.summaries.intervals import HOUR
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.summary import Summary
@@ -31,21 +41,21 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from llmtrace.summaries.cells import Cells
     from llmtrace.summaries.groups import Integers
 
+    Wide = npt.NDArray[np.uint64]
+    Buckets = npt.NDArray[np.uint32]
     Tables = Mapping[str, pl.DataFrame]
 
-__all__ = ["BITS", "BUSY_REQUESTS", "CV_UNIT", "VALID_GAPS", "VALUES", "closed", "combine", "summaries"]
+__all__ = ["BITS", "BUSY_REQUESTS", "CV_UNIT", "LIMITS", "VALID_GAPS", "closed", "combine", "summaries"]
 
 BUSY_REQUESTS = 10
 VALID_GAPS = 5
 CV_UNIT = 1e-9
 """Coefficients of variation are counted in billionths."""
 BITS = 7
-LIMITS = (1, 2)
-VALUES = ("above_1", "above_2", "cv", "requests", "requests_squared", "valid_requests")
-"""Of busy hours their requests and the square of these; of valid ones their requests, their coefficient of variation, and whether
-it exceeds 1 and 2."""
+"""Significant bits of the histograms."""
 
 _OPEN: Mapping[str, pl.DataType] = {
     "hour_us": pl.Int64(),
@@ -54,9 +64,21 @@ _OPEN: Mapping[str, pl.DataType] = {
     "first_us": pl.Int64(),
     "last_us": pl.Int64(),
     "positive": pl.Int64(),
-    "squares": pl.UInt64(),
+    "squares": pl.Int128(),
 }
-_HISTOGRAM = histogram.summary(VALUES, bits=BITS, by="key")
+LIMITS = (1, 2)
+_ADDED = ("busy", "requests", "squares", "valid", "valid_requests", "cv_sum", "above_1", "above_2")
+_LEAST, _MOST = ("least_requests", "least_cv"), ("most_requests", "most_cv")
+_TOTALS: Mapping[str, pl.DataType] = {**dict.fromkeys((*_ADDED, *_LEAST, *_MOST), pl.Int64()), "squares": pl.Int128()}
+_LISTS = {"load_buckets": "load_counts", "cv_buckets": "cv_counts"}
+_CLOSED: Mapping[str, pl.DataType] = {
+    "key": pl.UInt64(),
+    **_TOTALS,
+    **{name: pl.List(pl.UInt32()) for pair in _LISTS.items() for name in pair},
+}
+_FARTHEST = np.iinfo(np.int64).max
+_LARGEST_SQUARE = 1 << 24
+"""So many requests squared add up to less than 2^63 over more hours than there are."""
 
 
 def summaries(by: str) -> dict[str, Summary]:
@@ -68,7 +90,7 @@ def summaries(by: str) -> dict[str, Summary]:
     needs = {"timestamp": pl.col("timestamp").to_physical(), by: pl.col(by)}
     return {
         "open_hours": Summary(needs, _OPEN, partial(_open, by=by)),
-        "hours": Summary(needs, _HISTOGRAM.schema, partial(_closed, by=by)),
+        "hours": Summary(needs, _CLOSED, partial(_closed, by=by)),
     }
 
 
@@ -78,8 +100,8 @@ def combine(states: Sequence[Tables]) -> dict[str, pl.DataFrame]:
 
 
 def closed(state: Tables) -> pl.DataFrame:
-    """The histograms over all hours, those that are still open included."""
-    return histogram.combine([state["hours"], _scored(state["open_hours"])])
+    """The table of closed hours with those that are still open added."""
+    return _merge(state["hours"], _folded(state["open_hours"]))
 
 
 def _open(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
@@ -89,7 +111,7 @@ def _open(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
 
 def _closed(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
     inner = _between(frame["timestamp"].to_numpy())
-    return _scored(_by_hour(frame[inner.start : inner.stop], by, least=BUSY_REQUESTS))
+    return _folded(_by_hour(frame[inner.start : inner.stop], by, least=BUSY_REQUESTS))
 
 
 def _between(times_us: Integers) -> slice:
@@ -103,9 +125,9 @@ def _between(times_us: Integers) -> slice:
 def _by_hour(frame: pl.DataFrame, by: str, *, least: int) -> pl.DataFrame:
     """The rows of `_OPEN` for every hour and known key with at least so many requests, in order of key and hour."""
     found = groups.group(frame, by)
-    offsets, [times] = found.arranged(frame["timestamp"].to_numpy())
+    offsets = found.offsets()
     known = (found.labels["key"] != UNKNOWN).to_numpy()
-    times, offsets, order = frozen(times, offsets, found.order[known])
+    times, offsets, order = frozen(found.arranged(frame["timestamp"].to_numpy(), offsets), offsets, found.order[known])
     places, *columns = _walk(times, offsets, order, HOUR.width_us, least)
     keys = found.labels["key"].filter(known).to_numpy()[places]
     return pl.DataFrame(dict(zip(_OPEN, [columns[0], keys, *columns[1:]], strict=True)), schema=_OPEN)
@@ -121,39 +143,75 @@ def _joined(left: dict[str, pl.DataFrame], right: dict[str, pl.DataFrame]) -> di
         pl.col("first_us").first(),
         pl.col("last_us").last(),
         pl.col("positive").sum() + (across > 0).cast(pl.Int64),
-        pl.col("squares").sum() + (across * across).cast(pl.UInt64),
+        pl.col("squares").sum() + across.cast(pl.Int128).pow(2),
     )
     is_open = pl.col("hour_us").is_in([united["hour_us"].min(), united["hour_us"].max()])
-    between = united.filter(~is_open & (pl.col("requests") >= BUSY_REQUESTS))
-    histograms = [left["hours"], right["hours"], _scored(between)]
-    return {"open_hours": united.filter(is_open), "hours": histogram.combine(histograms)}
+    hours = reduce(_merge, [left["hours"], right["hours"], _folded(united.filter(~is_open))])
+    return {"open_hours": united.filter(is_open), "hours": hours}
 
 
-def _scored(hours: pl.DataFrame) -> pl.DataFrame:
-    """The histograms of hours that are over: a row per key and value."""
-    busy = hours.filter(pl.col("requests") >= BUSY_REQUESTS).with_columns(_cv().alias("cv"))
-    cv = pl.col("cv")
-    found = {
-        "key": pl.col("key"),
-        "requests": pl.col("requests"),
-        "requests_squared": pl.col("requests").pow(2),
-        "valid_requests": pl.when(cv.is_not_null()).then("requests"),
-        "cv": (cv / CV_UNIT).round().cast(pl.Int64),
-        **{f"above_{limit}": (cv > limit).cast(pl.Int64) for limit in LIMITS},
+def _folded(hours: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `_CLOSED` for hours that are over."""
+    busy = hours.filter(pl.col("requests") >= BUSY_REQUESTS).sort("key")
+    keys, starts = np.unique(busy["key"].to_numpy(), return_index=True)
+    requests, cvs = busy["requests"].to_numpy(), _cvs(busy)
+    offsets, loads, cvs = frozen(np.append(starts, busy.height), requests, cvs)
+    return pl.DataFrame({"key": keys, **_totals(starts, requests, cvs)}, schema_overrides=_TOTALS).with_columns(
+        *cells.lists(_histogram(offsets, loads, BITS), "load_buckets", "load_counts"),
+        *cells.lists(_histogram(offsets, cvs, BITS), "cv_buckets", "cv_counts"),
+    )
+
+
+def _cvs(hours: pl.DataFrame) -> Integers:
+    """The coefficient of variation of each hour's positive gaps, whose sum is its span; -1 where the hour is not valid."""
+    gaps, span = pl.col("positive"), pl.col("last_us") - pl.col("first_us")
+    cv = moments.deviation(gaps, span, pl.col("squares")) / (span / gaps)
+    steps = pl.when(gaps >= VALID_GAPS).then((cv / CV_UNIT).round().cast(pl.Int64)).otherwise(-1)
+    return hours.select(steps.alias("cv"))["cv"].to_numpy()
+
+
+def _totals(starts: Integers, requests: Integers, cvs: Integers) -> dict[str, npt.NDArray[np.generic]]:
+    """The sums and extremes of hours from each start on to the next."""
+    if not starts.size:
+        return dict.fromkeys(_TOTALS, np.empty(0, np.int64))
+    valid = cvs >= 0
+    counted = np.where(valid, cvs, 0)
+    added = {
+        "busy": np.ones_like(requests),
+        "requests": requests,
+        "squares": requests.astype(object) ** 2 if requests.max() > _LARGEST_SQUARE else requests**2,
+        "valid": valid.astype(np.int64),
+        "valid_requests": np.where(valid, requests, 0),
+        "cv_sum": counted,
+        **{f"above_{limit}": (counted > limit / CV_UNIT).astype(np.int64) for limit in LIMITS},
     }
-    return _HISTOGRAM.summarise(busy.select(**found).fill_null(-1))
+    found = {
+        **{name: np.add.reduceat(values, starts) for name, values in added.items()},
+        "least_requests": np.minimum.reduceat(requests, starts),
+        "most_requests": np.maximum.reduceat(requests, starts),
+        "least_cv": np.minimum.reduceat(np.where(valid, cvs, _FARTHEST), starts),
+        "most_cv": np.maximum.reduceat(cvs, starts),
+    }
+    return {name: found[name] for name in _TOTALS}
 
 
-def _cv() -> pl.Expr:
-    """The coefficient of variation of a valid hour's positive gaps, whose sum is the time from its first request to its last."""
-    gaps, total = pl.col("positive"), pl.col("last_us") - pl.col("first_us")
-    return pl.when(gaps >= VALID_GAPS).then(moments.deviation(gaps, total, pl.col("squares")) / (total / gaps))
+def _merge(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    if left.is_empty() or right.is_empty():
+        return left if right.is_empty() else right
+    _, left_rows, right_rows = align(left["key"].to_numpy(), right["key"].to_numpy())
+    totals = pl.concat([side.select("key", *_TOTALS) for side in (left, right)])
+    united = totals.group_by("key").agg(pl.col(_ADDED).sum(), pl.col(_LEAST).min(), pl.col(_MOST).max()).sort("key")
+    lists = []
+    for name, counts in _LISTS.items():
+        merged = cells.merge(cells.read(left, name, counts), left_rows, cells.read(right, name, counts), right_rows)
+        lists += cells.lists(merged, name, counts)
+    return united.select("key", *_TOTALS, *lists)
 
 
 @njit(nogil=True, cache=True)
 def _walk(
     times: Integers, offsets: Integers, order: Integers, width: int, least: int
-) -> tuple[Integers, Integers, Integers, Integers, Integers, Integers, npt.NDArray[np.uint64]]:
+) -> tuple[Integers, Integers, Integers, Integers, Integers, Integers, Wide]:
     """The hours of each group that have at least so many requests: place of the group in `order`, start, and what `_OPEN` has."""
     room = times.size // least
     place, start, requests = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -176,7 +234,7 @@ def _walk(
 
 @njit(nogil=True, cache=True)
 def _walk_hour(times: Integers, row: int, end: int, until: int) -> tuple[int, int, np.uint64]:
-    """The first row after an hour that begins at `row`, its positive gaps, and the sum of their squares."""
+    """The first row after an hour that begins at `row`, its positive gaps, and the sum of their squares, which is below 2^64."""
     gaps, squares = 0, np.uint64(0)
     row += 1
     while row < end and times[row] < until:
@@ -185,3 +243,17 @@ def _walk_hour(times: Integers, row: int, end: int, until: int) -> tuple[int, in
         squares += np.uint64(gap) * np.uint64(gap)
         row += 1
     return row, gaps, squares
+
+
+@njit(nogil=True, cache=True)
+def _histogram(offsets: Integers, values: Integers, bits: int) -> Cells:
+    """The buckets of each key's values; negative ones are none."""
+    ends = np.zeros(offsets.size, np.int64)
+    buckets, counts = np.empty(values.size + 1, np.uint32), np.empty(values.size + 1, np.uint32)
+    for key in range(offsets.size - 1):
+        size = ends[key]
+        for value in values[offsets[key] : offsets[key + 1]]:
+            if value >= 0:
+                size = insert(bucket_of(value, bits), buckets, counts, ends[key], size)
+        ends[key + 1] = size
+    return ends, buckets[: ends[-1]].copy(), counts[: ends[-1]].copy()

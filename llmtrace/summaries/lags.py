@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 
     Wide = npt.NDArray[np.uint64]
 
-__all__ = ["combine", "describe", "summary"]
+__all__ = ["WHOLE", "combine", "describe", "summary"]
+
+WHOLE = 1
+"""The key of all requests together."""
 
 _EDGES: Mapping[str, pl.DataType] = {
     "key": pl.UInt64(),
@@ -59,15 +62,15 @@ _EDGES: Mapping[str, pl.DataType] = {
 _SQUARES = ("squares", "products", "log_squares", "log_products")
 
 
-def summary(by: str, *, bits: int) -> Summary:
+def summary(by: str | None = None, *, bits: int) -> Summary:
     """Describe the gaps of each known key of a part that is sorted by time.
 
     Args:
-        by: a column of keys.
+        by: a column of keys; without it all requests are those of one key, `WHOLE`.
         bits: significant bits of the buckets that pairs are counted in, 1 to 7.
     """
     schema = {**_EDGES, **dict.fromkeys(_SQUARES, pl.Int128()), "pairs": pl.List(pl.UInt32()), "counts": pl.List(pl.UInt32())}
-    needs = {"timestamp": pl.col("timestamp").to_physical(), by: pl.col(by)}
+    needs = {"timestamp": pl.col("timestamp").to_physical(), **({} if by is None else {by: pl.col(by)})}
     return Summary(needs, schema, partial(_summarise, by=by, bits=bits))
 
 
@@ -127,18 +130,27 @@ def _lagged_logs(frame: pl.DataFrame) -> moments.Sums:
     )
 
 
-def _summarise(frame: pl.DataFrame, *, by: str, bits: int) -> pl.DataFrame:
-    found = groups.group(frame, by)
-    offsets, [times] = found.arranged(frame["timestamp"].to_numpy())
-    known = (found.labels["key"] != UNKNOWN).to_numpy()
-    order = found.order[known]
+def _summarise(frame: pl.DataFrame, *, by: str | None, bits: int) -> pl.DataFrame:
+    keys, times, offsets, order = _by_key(frame, by)
     edges, sums, high, low = _walk(*cells.frozen(times, offsets, order))
     requests = offsets[order + 1] - offsets[order]
-    columns = [found.labels["key"].filter(known), pl.Series(requests), *(pl.Series(column) for column in edges), pl.Series(sums)]
+    columns = [keys, pl.Series(requests), *(pl.Series(column) for column in edges), pl.Series(sums)]
     frame = pl.DataFrame(dict(zip(_EDGES, columns, strict=True)), schema_overrides=_EDGES)
     missing = (pl.when(pl.col(name) >= 0).then(name) for name in _EDGES if name.endswith(("_gap_us", "_positive_us")))
     squares = [wide(high[place].view(np.int64), low[place]).alias(name) for place, name in enumerate(_SQUARES)]
     return frame.with_columns(*missing, *squares, *cells.lists(pairs.tally(times, offsets, order, bits), "pairs"))
+
+
+def _by_key(frame: pl.DataFrame, by: str | None) -> tuple[pl.Series, Integers, Integers, Integers]:
+    """The known keys, ascending; arrivals key by key, and where those of each begin; the numbers of the keys in that order."""
+    arrivals = frame["timestamp"].to_numpy()
+    if by is None:
+        keys = pl.Series([WHOLE] if arrivals.size else [], dtype=pl.UInt64)
+        return keys, arrivals, np.array([0, arrivals.size]), np.arange(keys.len())
+    found = groups.group(frame, by)
+    offsets = found.offsets()
+    known = found.labels["key"] != UNKNOWN
+    return found.labels["key"].filter(known), found.arranged(arrivals, offsets), offsets, found.order[known.to_numpy()]
 
 
 def _merge(left: pl.DataFrame, right: pl.DataFrame, *, bits: int) -> pl.DataFrame:

@@ -23,6 +23,7 @@ import numpy as np
 from numba import njit
 
 from llmtrace.summaries import cells
+from llmtrace.summaries.cells import insert
 from llmtrace.summaries.histogram import bucket_of
 
 if TYPE_CHECKING:
@@ -117,77 +118,63 @@ def _place(code: int) -> tuple[int, int]:
 
 
 @njit(nogil=True, cache=True)
-def _codes(times: Integers, bits: int, codes: Codes) -> int:
-    """The cells of a group's pairs, into `codes`; how many they are."""
-    apart = _side(bits)
-    before, positive, size = 0, 0, 0
-    for row in range(1, times.size):
-        bucket = _bucket(times[row] - times[row - 1], bits)
-        codes[size] = before << _COLUMN_BITS | bucket
-        size += row > 1
-        codes[size] = (apart + positive) << _COLUMN_BITS | bucket
-        # Written always and kept sometimes: a branch that ties decide at random would cost more.
-        size += (before == 0) & (bucket > 0) & (positive > 0)
-        before, positive = bucket, bucket if bucket > 0 else positive
-    return size
-
-
-@njit(nogil=True, cache=True)
 def _tally(times: Integers, offsets: Integers, order: Integers, bits: int) -> tuple[Integers, Codes, Codes]:
     side = _side(bits)
-    longest = 0
-    for group in order:
-        longest = max(longest, offsets[group + 1] - offsets[group])
-    codes = np.empty(2 * longest + 2, np.uint32)
     grid = np.zeros((2 * side, side), np.uint32)
     reach = np.empty((2 * side, 2), np.int64)
     reach[:, 0], reach[:, 1] = side, -1
     ends = np.zeros(order.size + 1, np.int64)
     found, counts = np.empty(2 * times.size + 1, np.uint32), np.empty(2 * times.size + 1, np.uint32)
     for place in range(order.size):
-        group = order[place]
-        size = _codes(times[offsets[group] : offsets[group + 1]], bits, codes)
-        if size < _FEW:
-            ends[place + 1] = _insert_all(codes[:size], found, counts, ends[place])
+        group = times[offsets[order[place]] : offsets[order[place] + 1]]
+        if group.size < _FEW:
+            ends[place + 1] = _list_pairs(group, bits, found, counts, ends[place])
         else:
-            low, high = _count(codes[:size], grid, reach)
+            low, high = _count(group, bits, grid, reach)
             ends[place + 1] = _drain(grid, reach, low, high, found, counts, ends[place])
     return ends, found[: ends[-1]].copy(), counts[: ends[-1]].copy()
 
 
 @njit(nogil=True, cache=True)
-def _insert_all(codes: Codes, found: Codes, counts: Codes, size: int) -> int:
-    first = size
-    for code in codes:
-        size = _insert(code, found, counts, first, size)
+def _list_pairs(times: Integers, bits: int, found: Codes, counts: Codes, first: int) -> int:
+    """Count the pairs of a few arrivals by insertion; the new size of `found`."""
+    apart = _side(bits) << _COLUMN_BITS
+    before, positive, size = 0, 0, first
+    for row in range(1, times.size):
+        bucket = _bucket(times[row] - times[row - 1], bits)
+        if row > 1:
+            size = insert(before << _COLUMN_BITS | bucket, found, counts, first, size)
+        if before == 0 and bucket > 0 and positive > 0:
+            size = insert(apart + (positive << _COLUMN_BITS | bucket), found, counts, first, size)
+        before, positive = bucket, bucket if bucket > 0 else positive
     return size
 
 
 @njit(nogil=True, cache=True)
-def _insert(code: int, found: Codes, counts: Codes, first: int, size: int) -> int:
-    """Count a cell among the ascending ones from `first` up to `size`; the new size."""
-    place = size
-    while place > first and found[place - 1] > code:
-        place -= 1
-    if place > first and found[place - 1] == code:
-        counts[place - 1] += 1
-        return size
-    for moved in range(size, place, -1):
-        found[moved], counts[moved] = found[moved - 1], counts[moved - 1]
-    found[place], counts[place] = code, 1
-    return size + 1
+def _count(times: Integers, bits: int, grid: Codes, reach: Integers) -> tuple[int, int]:
+    """Count the pairs of many arrivals in a grid; the rows that they reach over, and in `reach` the columns of each row."""
+    apart = grid.shape[1]
+    before = _bucket(times[1] - times[0], bits)
+    positive, low, high = before, apart, 0
+    for row in range(2, times.size):
+        bucket = _bucket(times[row] - times[row - 1], bits)
+        low, high = min(low, before), max(high, before)
+        _add(grid, reach, before, bucket)
+        if before == 0 and bucket > 0 and positive > 0:
+            high = max(high, apart + positive)
+            _add(grid, reach, apart + positive, bucket)
+        before, positive = bucket, bucket if bucket > 0 else positive
+    return low, high
 
 
 @njit(nogil=True, cache=True)
-def _count(codes: Codes, grid: Codes, reach: Integers) -> tuple[int, int]:
-    """Count cells in a grid; the rows that they reach over, and in `reach` the columns of each row."""
-    low, high = grid.shape[0], -1
-    for code in codes:
-        row, column = _place(code)
-        grid[row, column] += np.uint32(1)
-        reach[row, 0], reach[row, 1] = min(reach[row, 0], column), max(reach[row, 1], column)
-        low, high = min(low, row), max(high, row)
-    return low, high
+def _add(grid: Codes, reach: Integers, row: int, column: int) -> None:
+    grid[row, column] += np.uint32(1)
+    # Seldom true, so that the branches cost less than storing a minimum and a maximum each time.
+    if column < reach[row, 0]:  # noqa: PLR1730
+        reach[row, 0] = column
+    if column > reach[row, 1]:  # noqa: PLR1730
+        reach[row, 1] = column
 
 
 @njit(nogil=True, cache=True)
@@ -226,9 +213,9 @@ def _insert_border(
     """The pairs that a gap makes with its neighbours; -1 is no neighbour. The new size."""
     size = first
     if before[0] >= 0:
-        size = _insert(_cell(before[0], gap, bits), found, counts, first, size)
+        size = insert(_cell(before[0], gap, bits), found, counts, first, size)
     if after[0] >= 0:
-        size = _insert(_cell(gap, after[0], bits), found, counts, first, size)
+        size = insert(_cell(gap, after[0], bits), found, counts, first, size)
     if gap == 0:
         return _insert_apart(before[1], after[1], bits, found, counts, first, size)
     if before[0] == 0:
@@ -242,7 +229,7 @@ def _insert_apart(before: int, after: int, bits: int, found: Codes, counts: Code
     if before <= 0 or after <= 0:
         return size
     apart = _side(bits) << _COLUMN_BITS
-    return _insert(apart + _cell(before, after, bits), found, counts, first, size)
+    return insert(apart + _cell(before, after, bits), found, counts, first, size)
 
 
 @njit(nogil=True, cache=True)

@@ -49,9 +49,9 @@ def counts(widths: Sequence[Interval]) -> Summary:
     """Count requests in windows of each width of a part that is sorted by time.
 
     Args:
-        widths: ascending; none of whole weeks.
+        widths: ascending, each a multiple of the first; none of whole weeks.
     """
-    return Summary(_TIME, _COUNTS, partial(_count, widths_us=[width.width_us for width in widths]))
+    return Summary(_TIME, _COUNTS, partial(_count, widths=widths))
 
 
 def gaps(width: Interval) -> Summary:
@@ -60,7 +60,7 @@ def gaps(width: Interval) -> Summary:
     Args:
         width: at most 45 minutes, so that squares fit into 63 bits.
     """
-    return Summary(_TIME, _GAPS, partial(_describe, width_us=width.width_us))
+    return Summary(_TIME, _GAPS, partial(_describe, width=width))
 
 
 def combine_counts(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -111,16 +111,16 @@ def dispersion(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _count(frame: pl.DataFrame, *, widths_us: Sequence[int]) -> pl.DataFrame:
+def _count(frame: pl.DataFrame, *, widths: Sequence[Interval]) -> pl.DataFrame:
     """Count in the narrowest windows, and from there in each wider one through the widest that divides it."""
-    times = frame["timestamp"].to_numpy()
-    counted = {1: (times, np.ones(0, np.int64))}
-    rows: list[tuple[int, int | None, int, int | None]] = []
-    for width in widths_us:
-        within = max(narrower for narrower in counted if width % narrower == 0)
-        starts, requests = frozen(*counted[within])
-        counted[width] = _regrouped(starts, requests, width)
-        rows += _open_and_closed(width, *counted[width])
+    (times,) = frozen(frame["timestamp"].to_numpy())
+    borders, starts = widths[0].runs(times)
+    counted = {widths[0].width_us: (starts, np.diff(borders))}
+    for width in widths[1:]:
+        starts, requests = counted[max(one for one in counted if width.width_us % one == 0)]
+        borders, wider = width.runs(*frozen(starts))
+        counted[width.width_us] = wider, np.add.reduceat(requests, borders[:-1]) if requests.size else requests
+    rows = [row for width, (starts, requests) in counted.items() for row in _open_and_closed(width, starts, requests)]
     return pl.DataFrame(rows, schema=_COUNTS, orient="row")
 
 
@@ -132,9 +132,12 @@ def _open_and_closed(width: int, starts: Integers, requests: Integers) -> list[t
     return [(width, None, int(inner.sum()), int((inner**2).sum())), *ends]
 
 
-def _describe(frame: pl.DataFrame, *, width_us: int) -> pl.DataFrame:
+def _describe(frame: pl.DataFrame, *, width: Interval) -> pl.DataFrame:
     (times,) = frozen(frame["timestamp"].to_numpy())
-    return pl.DataFrame(dict(zip(_GAPS, _gaps_within(times, width_us), strict=True)), schema=_GAPS)
+    borders, starts = width.runs(times)
+    first, last = times[borders[:-1]], times[borders[1:] - 1]
+    columns = starts, np.diff(borders), first, last, _squares(times, borders)
+    return pl.DataFrame(dict(zip(_GAPS, columns, strict=True)), schema=_GAPS)
 
 
 def _joined(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
@@ -154,32 +157,12 @@ def _joined(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
 
 
 @njit(nogil=True, cache=True)
-def _regrouped(times: Integers, requests: Integers, width: int) -> tuple[Integers, Integers]:
-    """Starts of the windows that hold these times, and their requests: per time as many as `requests` says, or one if empty."""
-    starts, totals = np.empty(times.size, np.int64), np.zeros(times.size, np.int64)
-    found, end = 0, 0
-    for row in range(times.size):
-        if row == 0 or times[row] >= end:
-            starts[found] = times[row] - times[row] % width
-            end = starts[found] + width
-            found += 1
-        totals[found - 1] += requests[row] if requests.size else 1
-    return starts[:found].copy(), totals[:found].copy()
-
-
-@njit(nogil=True, cache=True)
-def _gaps_within(times: Integers, width: int) -> tuple[Integers, Integers, Integers, Integers, Integers]:
-    """Start, requests, first and last arrival of the windows that hold these times, and the sum of squared gaps within each."""
-    starts, requests = np.empty(times.size, np.int64), np.zeros(times.size, np.int64)
-    first, last, squares = np.empty(times.size, np.int64), np.empty(times.size, np.int64), np.zeros(times.size, np.int64)
-    found, end = 0, 0
-    for row in range(times.size):
-        if row == 0 or times[row] >= end:
-            starts[found] = times[row] - times[row] % width
-            end, first[found] = starts[found] + width, times[row]
-            found += 1
-        else:
-            squares[found - 1] += (times[row] - times[row - 1]) ** 2
-        requests[found - 1] += 1
-        last[found - 1] = times[row]
-    return starts[:found].copy(), requests[:found].copy(), first[:found].copy(), last[:found].copy(), squares[:found].copy()
+def _squares(times: Integers, borders: Integers) -> Integers:
+    """Σ gap² of the gaps between rows of the same run."""
+    found = np.empty(borders.size - 1, np.int64)
+    for run in range(found.size):
+        total = 0
+        for row in range(borders[run] + 1, borders[run + 1]):
+            total += (times[row] - times[row - 1]) ** 2
+        found[run] = total
+    return found

@@ -14,7 +14,7 @@ from llmtrace.summaries import gaps
 from llmtrace.summaries.groups import intern
 from llmtrace.summaries.keys import UNKNOWN
 
-ARRIVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 5)), max_size=40).map(sorted)
+ARRIVALS = st.lists(st.tuples(st.integers(-50, 50), st.sampled_from([UNKNOWN, 1, 2, 2**64 - 1])), max_size=40).map(sorted)
 
 
 def requests(rows: list[tuple[int, int]]) -> pl.LazyFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from llmtrace.summaries import hours
+from llmtrace.summaries.histogram import bucket_of, bucket_starts
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.summary import plans
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HOUR_US = 3_600_000_000
-TIMES = st.integers(0, 3).flatmap(lambda hour: st.integers(0, 30).map(lambda step: hour * HOUR_US + step * 120_000_001 % HOUR_US))
-ROWS = st.lists(st.tuples(TIMES, st.integers(0, 2)), max_size=120)
+OFFSETS = st.sampled_from([0, HOUR_US - 1]) | st.integers(0, 30).map(lambda step: step * 120_000_001 % HOUR_US)
+TIMES = st.builds(lambda hour, offset: hour * HOUR_US + offset, st.sampled_from([-2, 0, 0, 0, 1, 2]), OFFSETS)
+ROWS = st.lists(st.tuples(TIMES, st.sampled_from([UNKNOWN, 1, 1, 2**64 - 1])), max_size=120)
 
 
 def frame_of(rows: Sequence[tuple[int, int]]) -> pl.DataFrame:
@@ -36,39 +38,44 @@ def state_of(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
     return dict(zip(found, pl.collect_all(list(found.values())), strict=True))
 
 
-def naive(frame: pl.DataFrame) -> dict[str, dict[int, list[float]]]:
+def naive(frame: pl.DataFrame) -> dict[int, list[tuple[int, float | None]]]:
+    """Requests, and the coefficient of variation where valid, of each busy hour of each key."""
     arrivals = defaultdict(list)
     for time, key in frame.select(pl.col("timestamp").to_physical(), "model_key").iter_rows():
         if key != UNKNOWN:
             arrivals[key, time // HOUR_US].append(time)
-    found: dict[str, dict[int, list[float]]] = {name: defaultdict(list) for name in hours.VALUES}
+    found = defaultdict(list)
     for (key, _), times in arrivals.items():
-        if len(times) < 10:
-            continue
-        found["requests"][key].append(len(times))
-        found["requests_squared"][key].append(len(times) ** 2)
         gaps = [after - before for before, after in pairwise(times) if after > before]
-        if len(gaps) >= 5:
-            cv = float(np.std(gaps, ddof=1) / np.mean(gaps))
-            found["cv"][key].append(cv)
-            found["valid_requests"][key].append(len(times))
-            found["above_1"][key].append(cv > 1)
-            found["above_2"][key].append(cv > 2)
+        if len(times) >= 10:
+            cv = float(np.std(gaps, ddof=1) / np.mean(gaps)) if len(gaps) >= 5 else None
+            found[key].append((len(times), cv))
     return found
 
 
 @given(ROWS)
 def test_hours_are_those_of_a_loop(rows: list[tuple[int, int]]) -> None:
     frame = frame_of(rows)
-    closed, expected = hours.closed(state_of(frame)), naive(frame)
-    assert set(closed.filter(pl.col("column") == "requests")["key"]) == set(expected["requests"])
+    expected = naive(frame)
+    closed = hours.closed(state_of(frame))
+    assert closed["key"].to_list() == sorted(expected)
     for row in closed.iter_rows(named=True):
-        values = expected[row["column"]][row["key"]]
-        unit = hours.CV_UNIT if row["column"] == "cv" else 1
-        assert row["known"] == len(values)
-        assert row["sum"] * unit == pytest.approx(sum(values), abs=len(values) * unit)
-        if values:
-            assert row["max"] * unit == pytest.approx(max(values), abs=unit)
+        loads = [load for load, _ in expected[row["key"]]]
+        valid = [(load, cv) for load, cv in expected[row["key"]] if cv is not None]
+        cvs = [cv for _, cv in valid]
+        assert (row["busy"], row["requests"], row["squares"]) == (len(loads), sum(loads), sum(load**2 for load in loads))
+        assert (row["least_requests"], row["most_requests"]) == (min(loads), max(loads))
+        assert (row["valid"], row["valid_requests"]) == (len(valid), sum(load for load, _ in valid))
+        assert row["cv_sum"] * hours.CV_UNIT == pytest.approx(sum(cvs), abs=1e-8)
+        assert (row["above_1"], row["above_2"]) == (sum(cv > 1 for cv in cvs), sum(cv > 2 for cv in cvs))
+        if cvs:
+            assert row["least_cv"] * hours.CV_UNIT == pytest.approx(min(cvs), abs=1e-9)
+            assert row["most_cv"] * hours.CV_UNIT == pytest.approx(max(cvs), abs=1e-9)
+        assert dict(zip(row["load_buckets"], row["load_counts"], strict=True)) == Counter(
+            bucket_of(load, hours.BITS) for load in loads
+        )
+        starts = bucket_starts(np.array(row["cv_buckets"]), hours.BITS) * hours.CV_UNIT
+        assert np.repeat(starts, row["cv_counts"]) == pytest.approx(sorted(cvs), rel=2**-hours.BITS)
 
 
 @given(ROWS, st.lists(st.integers(0, 120), max_size=4).map(sorted))
@@ -85,12 +92,10 @@ def test_no_cut_changes_a_bit(rows: list[tuple[int, int]], cuts: list[int]) -> N
 
 def test_a_gap_over_the_end_of_an_hour_counts_nowhere() -> None:
     early, late = range(HOUR_US - 10, HOUR_US), range(HOUR_US, HOUR_US + 10)
-    closed = hours.closed(state_of(frame_of([(time, 1) for time in (*early, *late)])))
-    cv = closed.filter(pl.col("column") == "cv").row(0, named=True)
-    assert (cv["known"], cv["sum"]) == (2, 0)
+    row = hours.closed(state_of(frame_of([(time, 1) for time in (*early, *late)]))).row(0, named=True)
+    assert (row["valid"], row["cv_sum"]) == (2, 0)
 
 
 def test_a_busy_hour_of_ties_is_not_valid() -> None:
-    closed = hours.closed(state_of(frame_of([(5, 1)] * 20)))
-    known = dict(closed.select("column", "known").iter_rows())
-    assert (known["requests"], known["valid_requests"], known["cv"]) == (1, 0, 0)
+    row = hours.closed(state_of(frame_of([(5, 1)] * 20))).row(0, named=True)
+    assert (row["busy"], row["valid"], row["most_cv"]) == (1, 0, -1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BITS = 3
 TIMES = st.integers(0, 12) | st.integers(0, 10**7) | st.integers(-(10**14), 10**14)
-ROWS = st.lists(st.tuples(TIMES, st.integers(0, 3)), max_size=40)
+ROWS = st.lists(st.tuples(TIMES, st.sampled_from([UNKNOWN, 1, 2, 2**64 - 1])), max_size=40)
 Parts = "Callable[..., list[pl.DataFrame]]"
 
 
