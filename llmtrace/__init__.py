@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from llmtrace.analyses.burstiness import Burstiness
     from llmtrace.analyses.stats import Stats
     from llmtrace.engine.local import run
     from llmtrace.errors import InputError, LlmtraceError, MissingColumnError, OutputError, UsageError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from llmtrace.trace import Filters, Trace, open_trace
 
 __all__ = [
+    "Burstiness",
     "Filters",
     "InputError",
     "LlmtraceError",
@@ -39,6 +41,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "llmtrace.analyses.burstiness": ("Burstiness",),
     "llmtrace.analyses.stats": ("Stats",),
     "llmtrace.engine.local": ("run",),
     "llmtrace.errors": ("InputError", "LlmtraceError", "MissingColumnError", "OutputError", "UsageError"),

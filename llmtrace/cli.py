@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from llmtrace import __version__
+from llmtrace.commands.burstiness import burstiness
 from llmtrace.commands.check import check
 from llmtrace.commands.convert import convert
 from llmtrace.commands.generate import generate
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "app", "entry", "main"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
-    "Measure": (stats,),
+    "Measure": (stats, burstiness),
     "Handle traces": (check, convert, generate),
 }
 """Every command, in the order of the help, under the heading it stands there; the function's name is the command's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llmtrace.analyses.burstiness import Burstiness
 from llmtrace.analyses.check import Check
 from llmtrace.analyses.stats import Stats
 
@@ -16,6 +17,7 @@ __all__ = ["ANALYSES"]
 
 ANALYSES: Mapping[str, tuple[Analysis, ...]] = {
     Stats.name: (Stats(), Stats("7s"), Stats("1h"), Stats("1w")),
+    Burstiness.name: (Burstiness(), Burstiness("user"), Burstiness("all")),
     Check.name: (Check(),),
 }
 """Every analysis by the name of its command, with examples of its parameters that differ; `tests/test_laws.py` tries them all."""

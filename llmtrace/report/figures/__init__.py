@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["figures", "names"]
 
 _MODULES = {
+    "burstiness": "llmtrace.report.figures.burstiness",
     "stats": "llmtrace.report.figures.stats",
 }
 

@@ -1,0 +1,158 @@
+"""The analysis `burstiness`: what it keeps of a part, how parts are put together, and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import polars as pl
+
+from llmtrace.analyses.burstiness import fits, notes, tables
+from llmtrace.analyses.burstiness.definitions import definitions
+from llmtrace.errors import UsageError
+from llmtrace.result import Result
+from llmtrace.summaries import clock, hours, jitter, keys, lags, parameters, windows
+from llmtrace.summaries.intervals import Interval
+from llmtrace.summaries.summary import plans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from llmtrace.analyses.base import State
+    from llmtrace.summaries.summary import Summary
+
+__all__ = ["KEYS", "Burstiness"]
+
+KEYS = ("model", "user", "endpoint", "instance", "all")
+"""What gaps can be taken by: a canonical column, or all requests as one key."""
+_WIDTHS = "1s 2s 5s 10s 20s 30s 1m 2m 5m 10m 20m 30m 1h 2h 4h 6h 12h 1d"
+WINDOWS = tuple(Interval.parse(text) for text in _WIDTHS.split())
+"""Widths at which counts are compared, each of them a whole part of a day."""
+CV_WINDOW = Interval.parse("5m")
+"""The windows of `cv_windows`, as ServeGen has them."""
+
+_COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
+    "parameters": parameters.combine,
+    "names": keys.combine_names,
+    "process": partial(lags.combine, bits=tables.BITS),
+    "keys": partial(lags.combine, bits=tables.BITS_BY_KEY),
+    "counts": windows.combine_counts,
+    "windows": windows.combine_gaps,
+}
+_MOVED = "moved_"
+
+
+@dataclass(frozen=True)
+class Burstiness:
+    """How unequal the gaps between requests are, how one depends on the last, and at which time scales counts vary.
+
+    Attributes:
+        by: what gaps are taken by: one of `KEYS`.
+        jitter: the seed with which requests are spread over the step of a coarse clock; None leaves them where they are.
+        spread_us: how far they are spread, in microseconds: what `ClockGrain` finds.
+
+    Raises:
+        UsageError: if there is no such key, or a jitter has nothing to spread requests over.
+    """
+
+    name: ClassVar[str] = "burstiness"
+    requires: ClassVar[frozenset[str]] = frozenset()
+
+    by: str = "model"
+    jitter: int | None = None
+    spread_us: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if self.by not in KEYS:
+            raise UsageError(f"--by {self.by}: gaps are not taken by that", f"Choose one of: {', '.join(KEYS)}.")
+        if self.jitter is not None and self.spread_us <= 0:
+            raise UsageError(
+                f"--jitter {self.jitter}: the trace has no positive gap to spread requests over", "Leave the option out."
+            )
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The time, and the column of the key."""
+        return frozenset({"timestamp"} if self.by == "all" else {"timestamp", self.by})
+
+    def for_span(self, first: datetime, last: datetime) -> Self:
+        """Itself: nothing depends on the span."""
+        del first, last
+        return self
+
+    def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
+        """The plan that summarises a part: a table per key of the state."""
+        stamped = self._keyed(part)
+        moved = stamped if self.jitter is None else jitter.spread(stamped, self.spread_us, self.jitter)
+        kernels = {
+            "process": lags.summary(bits=tables.BITS),
+            "keys": lags.summary("key", bits=tables.BITS_BY_KEY),
+            "counts": windows.counts(WINDOWS),
+            "windows": windows.gaps(CV_WINDOW),
+            **hours.summaries("key"),
+        }
+        return {
+            "parameters": parameters.plan(by=self.by, jitter=self.jitter, spread_us=self.spread_us),
+            "names": self._names(part),
+            **self._measured(stamped, moved, kernels),
+        }
+
+    def combine(self, states: Sequence[State]) -> State:
+        """One state from those of neighbouring parts, in order of time.
+
+        Raises:
+            ValueError: if they were made with different parameters.
+        """
+        combined = {table: combine([state[table] for state in states]) for table, combine in _COMBINE.items()}
+        return {**combined, **hours.combine(states), **clock.combine(states), **self._moved_clock(states)}
+
+    def finish(self, state: State) -> Result:
+        """The result: the whole process as scalars, `by_key` as the primary table."""
+        found = tables.read(state, self.by)
+        gaps = state.get(f"{_MOVED}clock_gaps", state["clock_gaps"])
+        return Result(
+            command=self.name,
+            parameters={
+                "by": self.by,
+                "jitter": self.jitter,
+                "spread_s": self.spread_us / 1e6 if self.jitter is not None else None,
+            },
+            scalars=tables.scalars(found),
+            tables={
+                "by_key": found.by_key,
+                "by_hour": tables.by_hour(state, found),
+                "dispersion": tables.dispersion(state, found),
+                "cv_windows": tables.cv_windows(state, CV_WINDOW),
+                **fits.tables(gaps),
+            },
+            primary="by_key",
+            notes=notes.notes(found, self.jitter, self.spread_us),
+            definitions=definitions(self.by),
+        )
+
+    def _keyed(self, part: pl.LazyFrame) -> pl.LazyFrame:
+        key = pl.lit(lags.WHOLE, pl.UInt64) if self.by == "all" else keys.key(self.by)
+        return part.select("timestamp", key.alias("key"))
+
+    def _names(self, part: pl.LazyFrame) -> pl.LazyFrame:
+        if self.by == "all":
+            return pl.LazyFrame({"key": [lags.WHOLE], "name": ["all requests"]}, schema={"key": pl.UInt64, "name": pl.String})
+        return keys.names(part.select(keys.key(self.by).alias("key"), self.by), "key", self.by)
+
+    def _measured(self, stamped: pl.LazyFrame, moved: pl.LazyFrame, kernels: Mapping[str, Summary]) -> Mapping[str, pl.LazyFrame]:
+        """The gaps where requests are moved to, and the clock as it stamped them."""
+        clocks = clock.summaries()
+        if self.jitter is None:
+            return plans(stamped, {**kernels, **clocks})
+        after = {f"{_MOVED}{name}": summary for name, summary in clocks.items()}
+        return {**plans(moved, {**kernels, **after}), **plans(stamped, clocks)}
+
+    def _moved_clock(self, states: Sequence[State]) -> State:
+        if self.jitter is None:
+            return {}
+        names = clock.summaries()
+        combined = clock.combine([{name: state[f"{_MOVED}{name}"] for name in names} for state in states])
+        return {f"{_MOVED}{name}": table for name, table in combined.items()}

@@ -1,0 +1,102 @@
+"""What a reader must know to read the numbers of `burstiness` rightly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from llmtrace.analyses.burstiness.tables import LEAST_GAPS, PROTOCOL
+from llmtrace.summaries.clock import BITS as GAP_BITS
+from llmtrace.summaries.histogram import exact_below, relative_error
+
+if TYPE_CHECKING:
+    from llmtrace.analyses.burstiness.tables import Found
+
+__all__ = ["notes", "tie_warning"]
+
+MANY_TIES = 0.1
+"""So many gaps of length zero change the coefficient of variation more than anything a reader would look for."""
+COARSE = 0.01
+"""A clock whose step is at least this share of the mean gap makes ties of its own; a finer one hardly any."""
+
+
+def notes(found: Found, jitter: int | None, spread_us: int) -> tuple[str, ...]:
+    """Complete sentences, none where there are no requests."""
+    if not found.grain.requests:
+        return ()
+    sentences = [
+        tie_warning(found.grain.tie_share, found.grain.quantum_s, found.process["mean_gap_s"]) if jitter is None else "",
+        _jitter(found, jitter, spread_us),
+        f"Protocols: scalars and by_key are over {PROTOCOL}, ties included; by_hour is over positive gaps within clock hours.",
+        _unknown(found),
+        _few(found),
+        _ranks(found),
+        _histogram(),
+    ]
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def tie_warning(tie_share: float | None, quantum_s: float | None, mean_gap_s: float | None) -> str:
+    """What many ties do to the numbers; empty where there are few."""
+    if tie_share is None or tie_share < MANY_TIES:
+        return ""
+    share = f"{tie_share:.1%} of the gaps are zero"
+    if not quantum_s or not mean_gap_s or quantum_s < COARSE * mean_gap_s:
+        return (
+            f"{share}, although the clock is fine enough to tell requests apart: they come, or are stamped, in batches. "
+            "CV and lag-1 correlations measure these batches first; the dispersion at wider windows does not."
+        )
+    return (
+        f"{share}: the clock ticks in steps of {quantum_s:g} s, and CV and lag-1 correlations are artefacts of it. "
+        f"Spread ties with --jitter SEED, or read the dispersion at windows well above {quantum_s:g} s."
+    )
+
+
+def _jitter(found: Found, jitter: int | None, spread_us: int) -> str:
+    if jitter is None:
+        return ""
+    quantum_s = found.grain.quantum_s or 0.0
+    short = (
+        f" The clock's step is {quantum_s:g} s, but some gaps are as short as {spread_us / 1e6:g} s: clumps remain."
+        if spread_us / 1e6 < 0.9 * quantum_s
+        else ""
+    )
+    return (
+        f"Requests are spread uniformly over {spread_us / 1e6:g} s from their stamps on (seed {jitter}): gaps shorter than that "
+        f"are drawn, not measured. quantum_s and tie_share are those of the stamps.{short}"
+    )
+
+
+def _unknown(found: Found) -> str:
+    known = found.described["requests"].sum()
+    if found.by == "all" or known == found.grain.requests:
+        return ""
+    if not known:
+        return f"The trace names no {found.by}: by_key and by_hour are empty. --by all takes all requests as one."
+    unknown = f"{found.grain.requests - known:,} of {found.grain.requests:,} requests"
+    return f"{unknown} name no {found.by}: they count in the scalars only."
+
+
+def _few(found: Found) -> str:
+    keys = found.described.height
+    rated = found.described.filter(pl.col("gaps") >= LEAST_GAPS).height
+    if found.by == "all" or rated == keys:
+        return ""
+    return f"Shares of keys are over the {rated:,} of {keys:,} {found.by}s that have at least {LEAST_GAPS} gaps."
+
+
+def _ranks(found: Found) -> str:
+    bound = found.process["lag1_spearman_bound"]
+    if bound is None:
+        return ""
+    frequent = found.described.filter(pl.col("gaps") >= LEAST_GAPS)["lag1_spearman_bound"].max()
+    by_key = f", by_key by at most {frequent:.2g}" if isinstance(frequent, float) else ""
+    return f"Spearman's coefficients are from binned ranks: that of the whole trace is off by at most {bound:.2g}{by_key}."
+
+
+def _histogram() -> str:
+    return (
+        f"Fits are to a histogram of the positive gaps, exact below {exact_below(GAP_BITS) / 1e3:g} ms and within "
+        f"{relative_error(GAP_BITS):.2%} above."
+    )

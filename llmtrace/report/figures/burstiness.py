@@ -1,0 +1,194 @@
+"""The figures of `burstiness`: dispersion over time scales, load and burstiness of keys, burstiness over time, fitted gaps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from llmtrace.report import style
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+    from llmtrace.result import Result
+
+__all__ = ["FIGURES"]
+
+GRID = 32
+"""Hexagons across, as in the paper."""
+WINDOW_S = 300
+TICKS_S = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h", 21_600: "6 h", 86_400: "1 d"}
+FITS = {"exponential": "exponential", "gamma": "gamma", "weibull": "Weibull", "lognormal": "lognormal"}
+ROOM = 1.08
+"""How far an axis reaches beyond the highest value, which would be cut in half otherwise."""
+NARROW = 5
+"""An axis that reaches less than so many times from end to end has hardly a power of ten to show."""
+WIDE, MOST_TICKS = 100, 7
+LOWEST = 0.2
+"""How far a survival function is drawn below the last empirical value that is not zero, as a share of it."""
+
+
+def dispersion(result: Result) -> Figure:
+    """Variance over mean of the requests of a window, against its width; a Poisson stream stays at 1."""
+    table = result.tables.get("dispersion", pl.DataFrame())
+    shown = table.filter(pl.col("index_of_dispersion") > 0) if table.height else table
+    if shown.is_empty():
+        raise style.NoDataError("the trace does not cover two windows, or its requests do not vary")
+    drawing, (axes,) = style.figure(result)
+    style.log_axis(axes, "Width of the window", prefixes=False)
+    measured = style.line(axes, shown["window_s"].to_numpy(), shown["index_of_dispersion"], style.LINES[0], marked=True)
+    poisson = axes.axhline(1, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
+    low, high = shown["window_s"][0], shown["window_s"][-1]
+    ticks = {at: text for at, text in TICKS_S.items() if low <= at <= high}
+    axes.set_xticks(list(ticks), list(ticks.values()))
+    axes.set_xticks([], minor=True)
+    _log_y(axes, "Index of dispersion")
+    style.legend(drawing, [measured, poisson], ["this trace", "Poisson stream"])
+    return drawing
+
+
+def load_and_cv(result: Result) -> Figure:
+    """How many keys have which mean load and which mean coefficient of variation in their valid hours (Figure 9a)."""
+    from matplotlib.colors import LogNorm
+
+    table = _hours(result)
+    drawing, (axes,) = style.figure(result, panel_in=2.1)
+    points = table["mean_requests_per_hour"].to_numpy(), table["cv_mean"].to_numpy()
+    mesh = axes.hexbin(*points, xscale="log", yscale="log", gridsize=GRID, mincnt=1, linewidths=0.2)
+    mesh.set_norm(LogNorm(1, max(10, np.max(np.asarray(mesh.get_array())))))
+    _load_axes(axes)
+    style.color_bar(axes, mesh, f"{_key(result).capitalize()}s", clipped=False)
+    return drawing
+
+
+def load_and_lag1(result: Result) -> Figure:
+    """The same, a dot for each key, coloured by how each of its positive gaps depends on the one before (Figure 9b)."""
+    table = _hours(result).filter(pl.col("lag1_spearman").is_not_null())
+    if table.is_empty():
+        raise style.NoDataError("no key has gaps that vary")
+    drawing, (axes,) = style.figure(result, panel_in=2.1)
+    dots = axes.scatter(
+        table["mean_requests_per_hour"].to_numpy(),
+        table["cv_mean"].to_numpy(),
+        c=table["lag1_spearman"].to_numpy(),
+        s=7,
+        cmap="coolwarm",
+        vmin=-1,
+        vmax=1,
+        edgecolors="#555555",
+        linewidths=0.15,
+        rasterized=table.height > style.RASTER_FROM,
+    )
+    axes.set_xscale("log")
+    _load_axes(axes)
+    style.color_bar(axes, dots, "Lag-1 Spearman of gaps", clipped=False)
+    return drawing
+
+
+def cv_over_time(result: Result) -> Figure:
+    """Rate, and coefficient of variation of the gaps, in windows of 5 minutes, as ServeGen reports them."""
+    table = result.tables.get("cv_windows", pl.DataFrame())
+    if table.is_empty() or table["cv"].null_count() == table.height:
+        raise style.NoDataError("no window of 5 minutes has gaps that vary")
+    shown = _with_breaks(table)
+    drawing, (above, below) = style.figure(result, panels=2, panel_in=1.35)
+    times = style.time_axis(below, shown["time"])
+    style.line(above, times, shown["requests_per_s"], style.LINES[0])
+    style.line(below, times, shown["cv"], style.LINES[0])
+    above.set_ylabel("Requests/s\nper 5 min")
+    style.relative_axis(below, "CV of gaps\nper 5 min")
+    for axes, column in ((above, "requests_per_s"), (below, "cv")):
+        axes.set_ylim(0, ROOM * float(shown[column].drop_nulls().to_numpy().max()))
+    return drawing
+
+
+def survival(result: Result) -> Figure:
+    """The share of positive gaps that are longer, measured and by the fitted distributions."""
+    table = result.tables.get("survival", pl.DataFrame())
+    shown = table.filter(pl.col("empirical") > 0) if table.height else table
+    if shown.is_empty():
+        raise style.NoDataError("there are no two different positive gaps")
+    drawing, (axes,) = style.figure(result, panel_in=2.1)
+    gaps = shown["gap_s"].to_numpy()
+    if gaps[-1] < NARROW * gaps[0]:
+        axes.set_xlabel("Gap between requests (s)")
+    else:
+        style.log_axis(axes, "Gap between requests (s)", prefixes=False)
+        _tick(axes.xaxis, (gaps[0], gaps[-1]))
+    lines = [style.line(axes, gaps, shown["empirical"], ("#222222", "-", ""))]
+    fitted = [name for name in FITS if shown[name].null_count() < shown.height]
+    looks = style.LINES[: len(fitted)]
+    lines += [
+        style.line(axes, gaps, shown[name], (color, dashes, "")) for name, (color, dashes, _) in zip(fitted, looks, strict=True)
+    ]
+    _log_y(axes, "Share of gaps that are longer")
+    axes.set_ylim(LOWEST * float(shown["empirical"].to_numpy().min()), 1.3)
+    style.legend(drawing, lines, ["measured", *(FITS[name] for name in fitted)])
+    return drawing
+
+
+FIGURES: Mapping[str, Callable[[Result], Figure]] = {
+    "dispersion": dispersion,
+    "load_and_cv": load_and_cv,
+    "load_and_lag1": load_and_lag1,
+    "cv_over_time": cv_over_time,
+    "survival": survival,
+}
+
+
+def _key(result: Result) -> str:
+    by = str(result.parameters.get("by", "key"))
+    return "key" if by == "all" else by
+
+
+def _hours(result: Result) -> pl.DataFrame:
+    """The keys that have an hourly coefficient of variation above zero, which a logarithmic axis can show.
+
+    Raises:
+        NoDataError: if there is none.
+    """
+    table = result.tables.get("by_hour", pl.DataFrame())
+    shown = table.filter(pl.col("cv_mean") > 0) if table.height else table
+    if shown.is_empty():
+        raise style.NoDataError(f"no {_key(result)} has more than 100 requests and 5 hours with at least 10 requests")
+    return shown
+
+
+def _load_axes(axes: Axes) -> None:
+    style.log_axis(axes, "Mean requests per hour (valid hours)", prefixes=True)
+    _tick(axes.xaxis, axes.get_xlim())
+    _log_y(axes, "Mean hourly CV of positive gaps")
+    axes.axhline(1, color="#999999", linewidth=0.6, zorder=1)
+
+
+def _log_y(axes: Axes, label: str) -> None:
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    axes.set_ylabel(label)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    _tick(axes.yaxis, axes.get_ylim())
+
+
+def _tick(axis: Axis, limits: tuple[float, float]) -> None:
+    """Ticks of a logarithmic axis: powers of ten, few enough to read; 2 and 5 too where there are few; else even steps."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    ratio = limits[1] / limits[0]
+    powers = LogLocator(subs=(1, 2, 5)) if ratio < WIDE else LogLocator(numticks=MOST_TICKS)
+    axis.set_major_locator(MaxNLocator(MOST_TICKS) if ratio < NARROW else powers)
+
+
+def _with_breaks(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with a row of nulls after every window that the next one does not follow, so that a line breaks there."""
+    step = WINDOW_S if table["time"].dtype.is_numeric() else timedelta(seconds=WINDOW_S)
+    last = table.filter(pl.col("time").diff().shift(-1) > step * 1.5)
+    return pl.concat([table, last.select(pl.col("time") + step)], how="diagonal").sort("time")
