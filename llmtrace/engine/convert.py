@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from llmtrace.engine.damage import told
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.survey import survey
 from llmtrace.errors import UsageError
@@ -66,9 +67,9 @@ def _write(
     total, done, intakes = sum(part.rows for part in parts), 0, list[Intake]()
     with Store(destination, partition, _footer(trace), force=force) as store:
         for part in parts:
-            frame, counts, kept = pl.collect_all(
-                [part.frame(trace.columns), part.intake(trace.columns), Intake.plan(part.frame(["timestamp"]))]
-            )
+            whole = part.frame(trace.columns)
+            with told(part.opened):
+                frame, counts, kept = pl.collect_all([whole, part.intake(trace.columns), Intake.plan(whole)])
             store.append(frame)
             intakes.append(intake_of(counts, kept))
             done += part.rows
@@ -105,6 +106,7 @@ def _stage(trace: Trace, folder: Path) -> Trace:
     """The trace as canonical Parquet in the sources' own order, streamed, so that it has statistics to be cut by."""
     for index, opened in enumerate(trace.opened):
         frame = canonical(opened.source.scan(), opened.reading, trace.columns)
-        frame.sink_parquet(folder / f"{index:05}.parquet", row_group_size=500_000, metadata=_footer(trace).metadata())
+        with told([opened]):
+            frame.sink_parquet(folder / f"{index:05}.parquet", row_group_size=500_000, metadata=_footer(trace).metadata())
     staged = open_trace(str(folder), filters=trace.filters, strict=trace.strict)
     return replace(staged, names=trace.names)

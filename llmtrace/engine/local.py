@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
+from llmtrace.engine.damage import told
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.survey import survey
 from llmtrace.trace.parts import MICROSECOND
@@ -94,9 +95,9 @@ def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
     columns = frozenset[str]().union(*(analysis.uses for analysis in analyses))
     frame = part.frame(columns)
     plans = [analysis.partial(frame) for analysis in analyses]
-    tables = iter(
-        pl.collect_all([part.intake(columns), Intake.plan(frame), *(plan for named in plans for plan in named.values())])
-    )
+    wanted = [part.intake(columns), Intake.plan(frame), *(plan for named in plans for plan in named.values())]
+    with told(part.opened):
+        tables = iter(pl.collect_all(wanted))
     intake = intake_of(next(tables), next(tables))
     return intake, [{name: next(tables) for name in named} for named in plans]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from llmtrace.engine.damage import told
 from llmtrace.errors import InputError
 from llmtrace.trace import MAX_TEXT_ROWS, too_long
 from llmtrace.trace.part import canonical
@@ -42,5 +43,6 @@ def _dated(opened: Opened, piece: Slice) -> Slice:
     counts = canonical(frame, opened.reading, ["timestamp"]).select(
         pl.len().alias("rows"), time.min().alias("first"), time.max().alias("last")
     )
-    row = counts.collect().row(0, named=True)
+    with told([opened]):
+        row = counts.collect().row(0, named=True)
     return replace(piece, rows=row["rows"], first=row["first"], last=row["last"], surveyed=True)

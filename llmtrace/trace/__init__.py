@@ -127,10 +127,12 @@ class Trace:
         window = self.window()
         if window is None:
             return []
-        self._check_text()
         intervals = cut(self.slices, window, rows)
         seen: set[int] = set()
-        return [self._part(interval, seen) for interval in intervals]
+        parts = [self._part(interval, seen) for interval in intervals]
+        for part in parts:
+            _check_text(part)
+        return parts
 
     def empty_part(self) -> Part:
         """A part without requests, for a window in which there are none."""
@@ -156,12 +158,6 @@ class Trace:
         slices = [piece.slice for piece in pieces]
         follow = all(a.last is not None and b.first is not None and a.last <= b.first for a, b in pairwise(slices))
         return follow and all(_says_sorted(piece.opened) for piece in pieces)
-
-    def _check_text(self) -> None:
-        for piece in self.slices:
-            source = self.opened[piece.source].source
-            if source.kind != "parquet" and (piece.rows or 0) > MAX_TEXT_ROWS:
-                raise too_long(source.name, piece.rows or 0)
 
     def provenance(self) -> dict[str, Any]:
         """Where numbers from this trace come from, JSON-ready."""
@@ -222,6 +218,13 @@ def _open(source: Source, layout: str | None, options: ReadOptions) -> Opened:
 def _says_sorted(opened: Opened) -> bool:
     cell = opened.reading.cells["timestamp"]
     return opened.source.kind == "parquet" and len(cell.sources) == 1 and opened.source.sorted_by(cell.sources[0])
+
+
+def _check_text(part: Part) -> None:
+    text = [piece for piece in part.pieces if not piece.slice.divisible]
+    rows = sum(piece.slice.rows or 0 for piece in text)
+    if rows > MAX_TEXT_ROWS:
+        raise too_long(text[0].opened.source.name, rows)
 
 
 def _check_clocks(opened: Sequence[Opened]) -> None:

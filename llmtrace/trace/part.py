@@ -79,6 +79,11 @@ class Part:
     ordered: bool
 
     @property
+    def opened(self) -> list[Opened]:
+        """The sources that it reads, each once."""
+        return list({id(piece.opened): piece.opened for piece in self.pieces}.values())
+
+    @property
     def rows(self) -> int:
         """Rows that it is expected to read, those of neighbours included where slices overlap."""
         return sum(piece.slice.rows or 0 for piece in self.pieces)

@@ -40,6 +40,7 @@ class Slice:
         last: latest arrival in it.
         surveyed: whether rows, first and last are final.
         complete: whether it is known that every row has a readable time.
+        divisible: whether a part can read some of its rows without reading all; true of Parquet, not of text.
     """
 
     source: int
@@ -49,6 +50,7 @@ class Slice:
     last: datetime | None
     surveyed: bool
     complete: bool = False
+    divisible: bool = True
 
     def overlaps(self, interval: Interval) -> bool:
         """Whether one of its arrivals can lie in the interval."""
@@ -71,14 +73,17 @@ def cut(slices: Sequence[Slice], window: Interval, rows: int = PART_ROWS) -> lis
     """Disjoint intervals in order that cover `window`, each holding about `rows` rows.
 
     Rows are taken as evenly spread between a slice's first and last arrival. A cut moves to the nearby beginning of a slice where
-    there is one, since slices that a cut does not divide are read once and need no filter.
+    there is one, since slices that a cut does not divide are read once and need no filter. An indivisible slice is never cut, so
+    that an interval can hold many more rows.
     """
     dated = [piece for piece in slices if piece.overlaps(window)]
     first = np.array([_microseconds(piece.first) for piece in dated], np.int64)
     last = np.array([_microseconds(piece.last) for piece in dated], np.int64) + 1
     weight = np.array([piece.rows or 0 for piece in dated], np.float64)
     cuts = _cut_times(first, last, weight, rows)
-    inner = [moment for moment in (EPOCH + timedelta(microseconds=int(us)) for us in cuts) if window.start < moment < window.end]
+    whole = np.array([not piece.divisible for piece in dated], np.bool_)
+    kept = [us for us in cuts.tolist() if not (whole & (first < us) & (us < last)).any()]
+    inner = [moment for moment in (EPOCH + timedelta(microseconds=us) for us in kept) if window.start < moment < window.end]
     edges = [window.start, *inner, window.end]
     return [Interval(start, end) for start, end in pairwise(edges)]
 

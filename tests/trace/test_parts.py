@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -106,3 +107,10 @@ def test_part_sizes_are_even_on_even_data(rows: int) -> None:
     sizes = [expected_rows(groups, interval) for interval in cut(groups, window(10), rows)]
     assert sum(sizes) == pytest.approx(10_000)
     assert max(sizes) <= 1.5 * rows
+
+
+def test_what_is_indivisible_is_never_cut() -> None:
+    text = [replace(piece, divisible=False) for piece in slices((0, 3.9), (4, 9), (9.5, 10), rows=10_000)]
+    intervals = cut(text, window(10), rows=5000)
+    assert all(piece.within(interval) or not piece.overlaps(interval) for piece in text for interval in intervals)
+    assert len(intervals) == 3

@@ -1,0 +1,116 @@
+"""Opening a trace: clocks, columns, spans and slices, from footers and first rows alone."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from llmtrace.engine.survey import survey
+from llmtrace.errors import InputError
+from llmtrace.formats.layout import ReadOptions
+from llmtrace.trace import Trace, open_trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = datetime(2025, 4, 11)
+
+
+def requests(times: list[object], **columns: object) -> pl.DataFrame:
+    ones = [1] * len(times)
+    return pl.DataFrame({"timestamp": times, "input_tokens": ones, "output_tokens": ones, **columns})
+
+
+def minutes(*numbers: int) -> list[object]:
+    return [START + timedelta(minutes=number) for number in numbers]
+
+
+def rows(trace: Trace) -> int:
+    return sum(part.frame(["timestamp"]).collect().height for part in survey(trace).parts(rows=2))
+
+
+def test_row_groups_are_slices_with_their_bounds(tmp_path: Path) -> None:
+    requests(minutes(0, 1, 2, 3, 4)).write_parquet(tmp_path / "t.parquet", row_group_size=2)
+    trace = open_trace(str(tmp_path / "t.parquet"))
+    assert [(piece.first_row, piece.rows, piece.first, piece.last) for piece in trace.slices] == [
+        (0, 2, *minutes(0, 1)),
+        (2, 2, *minutes(2, 3)),
+        (4, 1, *minutes(4, 4)),
+    ]
+    assert all(piece.surveyed and piece.complete for piece in trace.slices)
+
+
+def test_a_sentinel_in_the_statistics_hides_no_rows(tmp_path: Path) -> None:
+    epoch = int(START.timestamp())
+    requests([-1, epoch, epoch + 60, epoch + 120, -1, epoch + 180]).write_parquet(tmp_path / "t.parquet", row_group_size=3)
+    trace = open_trace(str(tmp_path / "t.parquet"))
+    assert len(trace.unsurveyed) == 2
+    assert rows(trace) == 4
+    counts = [part.intake(["timestamp"]).collect().row(0, named=True) for part in survey(trace).parts(rows=2)]
+    assert (sum(count["rows"] for count in counts), sum(count["no_timestamp"] for count in counts)) == (6, 2)
+
+
+def test_rows_without_a_time_are_counted_once_however_it_is_cut(tmp_path: Path) -> None:
+    requests([None, *minutes(0, 1), None, *minutes(2, 3), None, None]).write_parquet(tmp_path / "t.parquet", row_group_size=3)
+    trace = survey(open_trace(str(tmp_path / "t.parquet")))
+    counts = [part.intake(["timestamp"]).collect().row(0, named=True) for part in trace.parts(rows=1)]
+    assert len(counts) > 1
+    assert (sum(count["rows"] for count in counts), sum(count["no_timestamp"] for count in counts)) == (8, 4)
+
+
+def test_text_is_one_part_and_too_much_of_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests(minutes(*range(9))).write_csv(tmp_path / "t.csv")
+    trace = survey(open_trace(str(tmp_path / "t.csv")))
+    assert len(trace.parts(rows=2)) == 1
+    monkeypatch.setattr("llmtrace.trace.MAX_TEXT_ROWS", 8)
+    with pytest.raises(InputError, match="9 rows of text") as caught:
+        trace.parts()
+    assert "llmtrace convert" in caught.value.hint
+
+
+def test_ties_are_broken_by_request_id_if_it_is_read_else_by_file_order(tmp_path: Path) -> None:
+    requests(minutes(1, 0, 0, 0), request_id=["d", "c", "a", "b"]).write_parquet(tmp_path / "t.parquet")
+    [part] = open_trace(str(tmp_path / "t.parquet")).parts()
+    assert part.frame(["request_id"]).collect()["request_id"].to_list() == ["a", "b", "c", "d"]
+    requests(minutes(1, 0, 0, 0), user=["d", "c", "a", "b"]).write_parquet(tmp_path / "u.parquet")
+    [part] = open_trace(str(tmp_path / "u.parquet")).parts()
+    assert part.frame(["user"]).collect()["user"].to_list() == ["c", "a", "b", "d"]
+
+
+def test_sources_with_different_columns_are_one_trace(tmp_path: Path) -> None:
+    requests(minutes(0, 2), user=["a", "b"]).write_parquet(tmp_path / "a.parquet")
+    requests(minutes(1, 3), model=["m", "n"]).write_parquet(tmp_path / "b.parquet")
+    trace = open_trace([str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")])
+    assert trace.columns == ("timestamp", "input_tokens", "output_tokens", "user", "model")
+    [part] = trace.parts()
+    frame = part.frame(["user", "model"]).collect()
+    assert frame.drop("timestamp").rows() == [("a", None), (None, "m"), ("b", None), (None, "n")]
+
+
+def test_clocks_do_not_mix(tmp_path: Path) -> None:
+    requests(minutes(0)).write_parquet(tmp_path / "utc.parquet")
+    requests([5.5]).write_csv(tmp_path / "relative.csv")
+    with pytest.raises(InputError, match=r"relative\.csv is on a relative clock, .*utc\.parquet on an absolute one"):
+        open_trace([str(tmp_path / "utc.parquet"), str(tmp_path / "relative.csv")], options=ReadOptions(time_unit="s"))
+
+
+@pytest.mark.parametrize("kind", ["gzip", "parquet"])
+def test_damage_in_the_middle_names_the_file(tmp_path: Path, kind: str) -> None:
+    frame = requests(minutes(*range(20_000)), user=[f"user {number * 7919 % 20_000}" for number in range(20_000)])
+    path = tmp_path / f"damaged.{kind}"
+    if kind == "gzip":
+        path.write_bytes(gzip.compress(frame.write_csv().encode())[:-9000])
+    else:
+        frame.write_parquet(path, row_group_size=1000)
+        content = bytearray(path.read_bytes())
+        content[9_000:12_000] = bytes(3_000)
+        path.write_bytes(content)
+    from llmtrace.analyses.check import Check
+    from llmtrace.engine.local import run
+
+    with pytest.raises(InputError, match=f"damaged.{kind}"):
+        run(open_trace(str(path)), [Check()])
