@@ -21,6 +21,8 @@ from llmtrace.trace import Filters, open_trace
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from llmtrace.trace.store import Partition
+
 START = datetime(2025, 4, 29, 23)
 
 
@@ -64,7 +66,7 @@ def read(folder: Path) -> pl.DataFrame:
         ("none", ["part-0.parquet"]),
     ],
 )
-def test_round_trip_loses_nothing(tmp_path: Path, partition: module.Partition, folders: list[str]) -> None:
+def test_round_trip_loses_nothing(tmp_path: Path, partition: Partition, folders: list[str]) -> None:
     frame = everything()
     frame.write_parquet(tmp_path / "source.parquet", row_group_size=60)
     intake = convert(open_trace(str(tmp_path / "source.parquet")), tmp_path / "out", partition)

@@ -14,14 +14,13 @@ from llmtrace.engine import local
 from llmtrace.engine.local import run
 from llmtrace.errors import InputError, MissingColumnError
 from llmtrace.result import Result
-from llmtrace.trace import Filters, open_trace
+from llmtrace.trace import Filters, Trace, open_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from llmtrace.analyses.base import State
-    from llmtrace.trace import Trace
 
 ROWS = 5000
 START = datetime(2025, 4, 11)
@@ -58,7 +57,8 @@ class Tally:
         order = state["order"].drop_nulls()
         assert order["sorted"].all()
         assert (order["first"].slice(1) > order["last"].head(order.height - 1)).all()
-        return Result("tally", {}, {**state["sums"].row(0, named=True), "first": order["first"].min()}, {"order": order}, "order")
+        first = order.select(pl.col("first").min()).item()
+        return Result("tally", {}, {**state["sums"].row(0, named=True), "first": first}, {"order": order}, "order")
 
 
 def requests(rows: int = ROWS) -> pl.DataFrame:
@@ -75,18 +75,15 @@ def requests(rows: int = ROWS) -> pl.DataFrame:
     )
 
 
-def scalars(trace: Trace, **options: int) -> dict[str, object]:
-    [result] = run(trace, [Tally()], **options)
+def scalars(trace: Trace, threads: int | None = None) -> dict[str, object]:
+    [result] = run(trace, [Tally()], threads=threads)
     return dict(result.scalars)
 
 
 @pytest.fixture(name="small_parts")
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llmtrace.trace.Trace.parts", _cut_small(open_trace.__globals__["Trace"].parts))
-
-
-def _cut_small(parts: object):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    return lambda trace: parts(trace, rows=300)  # type: ignore[operator]
+    parts = Trace.parts
+    monkeypatch.setattr(Trace, "parts", lambda trace: parts(trace, rows=300))
 
 
 def expected(frame: pl.DataFrame) -> dict[str, object]:
@@ -217,7 +214,8 @@ def test_states_are_combined_as_neighbours_in_order() -> None:
     for place in range(11):
         tree.push((Intake({}, 1, None, None), [[place]]))  # type: ignore[list-item]
     intake, [state] = tree.total()
-    assert state == list(range(11))
+    places: object = state
+    assert places == list(range(11))
     assert intake.kept == 11
     assert max(map(max, seen)) == 8
 
