@@ -161,7 +161,7 @@ def _standard_input() -> Place:
     stream = sys.stdin.buffer
     if sys.stdin.isatty():
         raise InputError("- reads standard input, which is a terminal", "Pipe a trace into it: llmtrace ... - < trace.csv")
-    path = spool(iter(lambda: stream.read(CHUNK), b""), STANDARD_INPUT)
+    path = spool(iter(lambda: stream.read1(CHUNK), b""), STANDARD_INPUT)
     with Path(path).open("rb") as file:
         if file.read(len(content.PARQUET)) == content.PARQUET:
             raise InputError(
