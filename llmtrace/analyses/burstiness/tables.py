@@ -161,13 +161,17 @@ def cv_windows(state: State, width: Interval) -> pl.DataFrame:
     """The gaps within each window that has requests, in order of time."""
     gaps, total = pl.col("requests") - 1, pl.col("last_us") - pl.col("first_us")
     mean_s, std_s = total / gaps / 1e6, moments.deviation(gaps, total, pl.col("squares")) / 1e6
-    return state["windows"].select(
-        pl.from_epoch("start_us", "us").alias("time"),
-        "requests",
-        (pl.col("requests") / width.seconds).alias("requests_per_s"),
-        gaps.alias("gaps"),
-        pl.when(gaps > 0).then(mean_s).alias("mean_gap_s"),
-        pl.when(total > 0).then(std_s / mean_s).alias("cv"),
+    return (
+        state["windows"]
+        .rechunk()
+        .select(
+            pl.from_epoch("start_us", "us").alias("time"),
+            "requests",
+            (pl.col("requests") / width.seconds).alias("requests_per_s"),
+            gaps.alias("gaps"),
+            pl.when(gaps > 0).then(mean_s).alias("mean_gap_s"),
+            pl.when(total > 0).then(std_s / mean_s).alias("cv"),
+        )
     )
 
 
