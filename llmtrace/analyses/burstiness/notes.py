@@ -17,8 +17,8 @@ __all__ = ["notes", "tie_warning"]
 
 MANY_TIES = 0.1
 """So many gaps of length zero change the coefficient of variation more than anything a reader would look for."""
-COARSE = 0.01
-"""A clock whose step is at least this share of the mean gap makes ties of its own; a finer one hardly any."""
+COARSE_S, COARSE_RATIO = 1e-3, 0.01
+"""A clock makes ties of its own if its step is at least so long, or this share of the mean gap; a finer one hardly any."""
 
 
 def notes(found: Found, jitter: int | None, spread_us: int) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def tie_warning(tie_share: float | None, quantum_s: float | None, mean_gap_s: fl
     if tie_share is None or tie_share < MANY_TIES:
         return ""
     share = f"{tie_share:.1%} of the gaps are zero"
-    if not quantum_s or not mean_gap_s or quantum_s < COARSE * mean_gap_s:
+    if not quantum_s or not mean_gap_s or quantum_s < min(COARSE_S, COARSE_RATIO * mean_gap_s):
         return (
             f"{share}, although the clock is fine enough to tell requests apart: they come, or are stamped, in batches. "
             "CV and lag-1 correlations measure these batches first; the dispersion at wider windows does not."

@@ -74,10 +74,10 @@ class Found:
             "std_gap_s",
             "cv",
             "burstiness",
-            "lag1_pearson",
-            "lag1_log_pearson",
             "lag1_spearman",
             "lag1_spearman_bound",
+            "lag1_log_pearson",
+            "lag1_pearson",
         )
 
 
