@@ -55,7 +55,6 @@ __all__ = [
 
 _LABELS = {"column": pl.String(), "time": pl.Datetime("us"), "key": pl.UInt64()}
 _TOTALS = {"known": pl.Int64(), "sum": pl.Int128(), "min": pl.Int64(), "max": pl.Int64()}
-_FEW = 64
 
 
 def exact_below(bits: int) -> int:
@@ -267,53 +266,41 @@ def _tally_groups(
 ) -> tuple[Integers, Buckets, Counts]:
     """Count equal buckets within each group, groups in the given order; `dense` is zero for every bucket, before and after."""
     found = np.zeros(order.size + 1, np.int64)
-    buckets, counts = np.empty(members.size + 1, members.dtype), np.empty(members.size + 1, np.uint32)
+    buckets, counts = np.empty(members.size, members.dtype), np.empty(members.size, np.uint32)
+    marks = np.zeros(dense.size // 64 + 1, np.uint64)
     size = 0
     for place in range(order.size):
-        group = members[offsets[order[place]] : ends[order[place]]]
-        many = group.size >= _FEW
-        size = _tally_many(group, dense, buckets, counts, size) if many else _tally_few(group, buckets, counts, size)
+        first, end = offsets[order[place]], ends[order[place]]
+        low, high = _mark(members[first:end], dense, marks)
+        for word in range(low, high + 1):
+            size = _drain(word, dense, marks, buckets, counts, size)
         found[place + 1] = size
     return found, buckets, counts
 
 
 @njit(nogil=True, cache=True)
-def _insert(bucket: int, first: int, buckets: Buckets, counts: Counts, size: int) -> int:
-    """Count one more value in the cells from `first` up to `size`, which stay sorted; where they end then. For few values."""
-    cell = size
-    while cell > first and buckets[cell - 1] > bucket:
-        cell -= 1
-    if cell > first and buckets[cell - 1] == bucket:
-        counts[cell - 1] += 1
-        return size
-    for moved in range(size, cell, -1):
-        buckets[moved], counts[moved] = buckets[moved - 1], counts[moved - 1]
-    buckets[cell], counts[cell] = bucket, 1
-    return size + 1
-
-
-@njit(nogil=True, cache=True)
-def _drain(dense: Counts, low: int, high: int, buckets: Buckets, counts: Counts, size: int) -> int:
-    """Move the counts of buckets from `low` to `high` out of the array that holds them all, without a branch per bucket."""
-    for bucket in range(low, high + 1):
-        buckets[size], counts[size] = bucket, dense[bucket]
-        size += dense[bucket] > 0
-        dense[bucket] = 0
-    return size
-
-
-@njit(nogil=True, cache=True)
-def _tally_few(members: Buckets, buckets: Buckets, counts: Counts, size: int) -> int:
-    first = size
-    for bucket in members:
-        size = _insert(bucket, first, buckets, counts, size)
-    return size
-
-
-@njit(nogil=True, cache=True)
-def _tally_many(members: Buckets, dense: Counts, buckets: Buckets, counts: Counts, size: int) -> int:
-    low, high = members[0], members[0]
-    for bucket in members:
+def _mark(members: Buckets, dense: Counts, marks: Keys) -> tuple[int, int]:
+    """Count buckets in an array of all, and set a bit for each that occurs; the first and the last word of bits that is used."""
+    low, high = marks.size, -1
+    for member in members:
+        bucket = int(member)
+        if dense[bucket] == 0:
+            marks[bucket >> 6] |= np.uint64(1) << np.uint64(bucket & 63)
+            low, high = min(low, bucket >> 6), max(high, bucket >> 6)
         dense[bucket] += 1
-        low, high = min(low, bucket), max(high, bucket)
-    return _drain(dense, low, high, buckets, counts, size)
+    return low, high
+
+
+@njit(nogil=True, cache=True)
+def _drain(word: int, dense: Counts, marks: Keys, buckets: Buckets, counts: Counts, size: int) -> int:
+    """Move the counts of the 64 buckets of a word out of the array of all, lowest first."""
+    rest = marks[word]
+    while rest:
+        lowest = rest & (~rest + np.uint64(1))
+        bucket = (word << 6) + (np.float64(lowest).view(np.int64) >> 52) - 1023
+        buckets[size], counts[size] = bucket, dense[bucket]
+        dense[bucket] = 0
+        rest ^= lowest
+        size += 1
+    marks[word] = 0
+    return size
