@@ -37,14 +37,23 @@ def plans(frame: pl.LazyFrame, summaries: Mapping[str, Summary]) -> dict[str, pl
         summaries: by the name of the table that each makes.
     """
     needs = {name: need for summary in summaries.values() for name, need in summary.needs.items()}
-    tables = {name: pl.List(pl.Struct(dict(summary.schema))) for name, summary in summaries.items()}
-    packed = frame.select(**needs).map_batches(partial(_packed, summaries=summaries), schema=tables).cache()
-    return {name: packed.select(pl.col(name).explode(empty_as_null=False)).unnest(name) for name in summaries}
+    # One plan makes all tables and the plan of each table takes its own: as columns of one frame they would be copied twice.
+    made: dict[str, pl.DataFrame] = {}
+    make = partial(_make, summaries=summaries, made=made)
+    once = frame.select(**needs).map_batches(make, schema={"tables": pl.UInt32}).cache()
+    return {
+        name: once.map_batches(partial(_take, name=name, made=made), schema=dict(summary.schema))
+        for name, summary in summaries.items()
+    }
 
 
-def _packed(frame: pl.DataFrame, *, summaries: Mapping[str, Summary]) -> pl.DataFrame:
-    """One row: each table as a list of its rows."""
+def _make(frame: pl.DataFrame, *, summaries: Mapping[str, Summary], made: dict[str, pl.DataFrame]) -> pl.DataFrame:
     # Column by column, so that chunks are freed as they are joined and the part is not held twice.
     whole = pl.DataFrame([frame.drop_in_place(name).rechunk() for name in frame.columns])
-    tables = {name: summary.summarise(whole) for name, summary in summaries.items()}
-    return pl.DataFrame([table.to_struct(name).implode() for name, table in tables.items()])
+    # In one chunk each: Polars divides a chunk of one row otherwise than a longer one, to the last bit.
+    made.update({name: summary.summarise(whole).rechunk() for name, summary in summaries.items()})
+    return pl.DataFrame({"tables": [len(made)]}, schema={"tables": pl.UInt32})
+
+
+def _take(_: pl.DataFrame, *, name: str, made: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    return made.pop(name)
