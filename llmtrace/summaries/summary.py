@@ -50,8 +50,7 @@ def plans(frame: pl.LazyFrame, summaries: Mapping[str, Summary]) -> dict[str, pl
 def _make(frame: pl.DataFrame, *, summaries: Mapping[str, Summary], made: dict[str, pl.DataFrame]) -> pl.DataFrame:
     # Column by column, so that chunks are freed as they are joined and the part is not held twice.
     whole = pl.DataFrame([frame.drop_in_place(name).rechunk() for name in frame.columns])
-    # In one chunk each: Polars divides a chunk of one row otherwise than a longer one, to the last bit.
-    made.update({name: summary.summarise(whole).rechunk() for name, summary in summaries.items()})
+    made.update({name: summary.summarise(whole) for name, summary in summaries.items()})
     return pl.DataFrame({"tables": [len(made)]}, schema={"tables": pl.UInt32})
 
 
