@@ -112,8 +112,6 @@ class Stats:
 
     def finish(self, state: State) -> Result:
         """The result: totals as scalars, `rates` as the primary table."""
-        # In one chunk each: the last bit of Polars' quotients depends on how its chunks are cut.
-        state = {name: table.rechunk() for name, table in state.items()}
         interval = self._width()
         covered = span.read(state["span"])
         overview = rates.overview(state, covered, interval)

@@ -54,12 +54,18 @@ def _models(state: State) -> pl.DataFrame:
 def _described(summary: pl.DataFrame, bits: int) -> pl.DataFrame:
     """Requests with a value, mean, extremes and percentiles of each row of a histogram summary, beside its labels."""
     percentiles = percentile_columns(summary, _PERCENTS, bits=bits)
-    mean = pl.when(pl.col("known") > 0).then(pl.col("sum") / pl.col("known"))
     return (
         summary.drop("buckets", "counts")
-        .with_columns(mean.alias("mean"), pl.col("known").alias("requests"), *percentiles)
+        .with_columns(_mean(summary), pl.col("known").alias("requests"), *percentiles)
         .with_columns(pl.col(_DESCRIBED) / _UNIT)
     )
+
+
+def _mean(summary: pl.DataFrame) -> pl.Series:
+    # By NumPy: Polars multiplies by the reciprocal where it happens to know that all rows have one divisor, which rounds otherwise.
+    known = summary["known"].to_numpy()
+    with np.errstate(invalid="ignore"):
+        return pl.Series("mean", summary["sum"].cast(pl.Float64).to_numpy() / known).fill_nan(None)
 
 
 def _by_model(summary: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame:
