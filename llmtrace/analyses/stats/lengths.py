@@ -62,7 +62,7 @@ def _described(summary: pl.DataFrame, bits: int) -> pl.DataFrame:
 
 
 def _mean(summary: pl.DataFrame) -> pl.Series:
-    # By NumPy: Polars multiplies by the reciprocal where it happens to know that all rows have one divisor, which rounds otherwise.
+    # By NumPy: Polars multiplies by the reciprocal where it knows that all rows have one divisor, and that rounds otherwise.
     known = summary["known"].to_numpy()
     with np.errstate(invalid="ignore"):
         return pl.Series("mean", summary["sum"].cast(pl.Float64).to_numpy() / known).fill_nan(None)
