@@ -127,6 +127,13 @@ def test_repeated_and_empty_names_are_told_apart(write: Write) -> None:
     assert source.scan().collect().row(0)[:6] == ("1", "2", "3", "4", "5", "6")
 
 
+def test_thousands_of_columns(write: Write, read: ReadTrace) -> None:
+    """They cost no more than their text: planned by the square of their number, these would take minutes."""
+    more = "".join(f",c{number}" for number in range(5_000))
+    rows = "".join(f"{row}{',0' * 5_000}\n" for row in ROWS) + "," * 5_003 + "\n"
+    assert read(write(f"{HEADER}{more}\n{rows}")).frame.rows() == EXPECTED
+
+
 def test_rows_of_uneven_length_are_kept_and_counted(write: Write, read: ReadTrace) -> None:
     rows = ["2025-04-11,5", "2025-04-11,6,2,m,surplus,more", "2025-04-11,7,3,m"]
     trace = read(write("\n".join([HEADER, *rows])))
