@@ -2,9 +2,9 @@
 
     python tests/benchmarks/against_duckdb.py COMMAND TRACE [--runs 3]
 
-Each run is a process of its own, from start to exit. A run of DuckDB computes what somebody would write by hand, a fraction of what
-the command gives; its tables are read and dropped. Printed are seconds and peak memory of every run, and the ratio of the medians:
-how many times as fast llmtrace is. Single times depend on the machine and on what else it does; the ratio hardly does.
+Each run is a process of its own, from start to exit. A run of DuckDB computes what somebody would write by hand, a fraction of
+what the command gives. Printed are seconds and peak memory of every run, and the ratio of the medians: how many times as fast
+llmtrace is. Single times depend on the machine and on what else it does; the ratio hardly does.
 """
 
 from __future__ import annotations
