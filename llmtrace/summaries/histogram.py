@@ -191,17 +191,17 @@ def _merge(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
 
 def _matched(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     """Labels and totals of the union of rows, and where each is on the left and on the right (-1: nowhere)."""
-    nowhere = pl.lit(-1, pl.Int64)
-    row = pl.int_range(pl.len())
-    sides = pl.concat(
-        [
-            left.select(pl.exclude("buckets", "counts"), row.alias("left"), nowhere.alias("right")),
-            right.select(pl.exclude("buckets", "counts"), nowhere.alias("left"), row.alias("right")),
-        ]
-    )
     labels = [name for name in left.columns if name in _LABELS]
-    totals = (pl.col("known", "sum").sum(), pl.col("min").min(), pl.col("max", "left", "right").max())
-    return sides.group_by(labels).agg(*totals).sort(labels)
+    ours, theirs = (side.drop("buckets", "counts").with_columns(row=pl.int_range(pl.len())) for side in (left, right))
+    both = ours.join(theirs, on=labels, how="full", suffix="_there", coalesce=True).sort(labels)
+    return both.select(
+        *labels,
+        *(pl.col(name).fill_null(0) + pl.col(f"{name}_there").fill_null(0) for name in ("known", "sum")),
+        pl.min_horizontal("min", "min_there"),
+        pl.max_horizontal("max", "max_there"),
+        pl.col("row").fill_null(-1).alias("left"),
+        pl.col("row_there").fill_null(-1).alias("right"),
+    )
 
 
 def _bucket_count(bits: int) -> int:

@@ -90,13 +90,13 @@ def _summarise(
     groups = group(frame, by, interval)
     ids, order = groups.ids, groups.order
     found: dict[str, pl.Series | Integers] = {**groups.labels, "requests": _count(ids, order.size)[order]}
-    values = {column: frame[column].to_numpy().astype(np.int64, copy=False) for column in columns}
-    if complete:
-        rows = np.logical_and.reduce([numbers >= 0 for numbers in values.values()])
-        values = {column: np.where(rows, numbers, -1) for column, numbers in values.items()}
-    for column, numbers in values.items():
-        known, low, high = _add_up(ids, order.size, numbers)
-        found |= {column: wide(high[order], low[order]), f"{column}_known": known[order]}
+    rows = [frame[column].to_numpy() >= 0 for column in columns]
+    everywhere = np.logical_and.reduce(rows) if complete else None
+    for column, here in zip(columns, rows, strict=True):
+        known = here if everywhere is None else everywhere
+        values = frame[column].to_numpy() if known.any() else np.zeros(0, np.int64)
+        number, low, high = _add_up(ids, order.size, values.astype(np.int64, copy=False), known)
+        found |= {column: wide(high[order], low[order]), f"{column}_known": number[order]}
     return pl.DataFrame(found)
 
 
@@ -109,16 +109,17 @@ def _count(ids: Ids, groups: int) -> Integers:
 
 
 @njit(nogil=True, cache=True)
-def _add_up(ids: Ids, groups: int, values: Integers) -> tuple[Integers, npt.NDArray[np.uint64], Integers]:
-    """Per group the number of known values and their sum, as lower and upper 64 bits."""
-    known = np.zeros(groups, np.int64)
+def _add_up(
+    ids: Ids, groups: int, values: Integers, rows: npt.NDArray[np.bool_]
+) -> tuple[Integers, npt.NDArray[np.uint64], Integers]:
+    """Per group the number of values in the given rows and their sum, as lower and upper 64 bits."""
+    number = np.zeros(groups, np.int64)
     low = np.zeros(groups, np.uint64)
     high = np.zeros(groups, np.int64)
     for row in range(values.size):
-        value = values[row]
-        if value >= 0:
-            one = ids[row]
-            known[one] += 1
-            low[one] += np.uint64(value)
-            high[one] += low[one] < np.uint64(value)
-    return known, low, high
+        if rows[row]:
+            one, value = ids[row], np.uint64(values[row])
+            number[one] += 1
+            low[one] += value
+            high[one] += low[one] < value
+    return number, low, high
