@@ -1,0 +1,257 @@
+"""Gaps of keys month by month, as the paper's Figure 14a counts them: those between requests of one and the same calendar month.
+
+A gap counts in the month (of UTC) that holds both its requests; one that reaches over the end of a month counts nowhere. Only the
+first and the last month of a part can go on beyond it. The others are over, and of them only percentiles per key are kept. Tables
+of a state:
+
+    visitors        key (ascending), requests: all known keys, counted up to `MOST_REQUESTS`
+    open_months     month by month, for the first and the last: month (its start), key (ascending), first_us, last_us, positive
+                    (its positive gaps; the limit of trails stands for more, too)
+    open_held       key by key and in order of time: cell of each positive gap, for keys with fewer than the limit
+    open_profiles   key by key: histogram of the positive gaps (buckets, counts) of the others
+    months          the months between: month, key and percentiles of its positive gaps in microseconds, for keys with at
+                    least `threshold` of them, ascending
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numba import njit
+
+from llmtrace.summaries import cells, trails, ttl
+from llmtrace.summaries.cells import frozen
+from llmtrace.summaries.gaps import align
+from llmtrace.summaries.return_kernels import pick
+from llmtrace.summaries.trails import Trails
+from llmtrace.summaries.visits import TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from llmtrace.summaries.gaps import Rows
+    from llmtrace.summaries.groups import Integers, Keys
+    from llmtrace.summaries.trails import Limits
+    from llmtrace.summaries.ttl import CellArray
+    from llmtrace.summaries.visits import Table, Visits
+
+    Tables = Mapping[str, pl.DataFrame]
+
+__all__ = ["MOST_REQUESTS", "PERCENTS", "SCHEMAS", "combine", "over", "summarise"]
+
+PERCENTS = (10, 25, 50, 75, 90)
+MOST_REQUESTS = 11
+"""Requests of a key are counted up to here: more than the ten that the paper asks for."""
+
+SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
+    "visitors": {"key": pl.UInt64(), "requests": pl.UInt8()},
+    "open_months": {
+        "month": pl.Datetime("us"),
+        "key": pl.UInt64(),
+        "first_us": pl.Int64(),
+        "last_us": pl.Int64(),
+        "positive": pl.UInt16(),
+    },
+    "open_held": {"cell": pl.UInt32()},
+    "open_profiles": {"buckets": pl.List(pl.UInt16()), "counts": pl.List(pl.UInt32())},
+    "months": {"month": pl.Datetime("us"), "key": pl.UInt64(), **{f"p{percent}": pl.Float64() for percent in PERCENTS}},
+}
+"""The columns of each table of a state."""
+
+
+@dataclass(frozen=True)
+class _Month:
+    """One month of the keys that have requests in it.
+
+    Attributes:
+        start_us: when it begins.
+        keys: ascending.
+        first_us: per key its first arrival in the month.
+        last_us: per key its last.
+        trails: per key its positive gaps.
+    """
+
+    start_us: int
+    keys: Keys
+    first_us: Integers
+    last_us: Integers
+    trails: Trails
+
+
+def summarise(visits: Visits, times_us: Integers, limits: Limits) -> dict[str, pl.DataFrame]:
+    """The state of a part.
+
+    Args:
+        visits: its requests by key.
+        times_us: its arrivals, ascending.
+        limits: how trails are kept, and which keys have enough gaps in a month.
+    """
+    starts, months = visits.offsets[:-1], []
+    for month, end_us in _months(times_us):
+        ends = visits.offsets[1:]
+        if times_us[-1] >= end_us:
+            ends = _reached(visits.table, starts, ends, end_us)
+        months.append(_month(visits, month, starts, ends, limits))
+        starts = ends
+    visitors = _visitors(visits.keys, np.diff(visits.offsets))
+    return _state(visitors, months, [], limits)
+
+
+def combine(states: Sequence[Tables], limits: Limits) -> dict[str, pl.DataFrame]:
+    """The state of neighbouring parts, in order of time.
+
+    Args:
+        states: theirs.
+        limits: those that they were made with.
+    """
+    tables = [{name: state[name] for name in SCHEMAS} for state in states]
+    return reduce(lambda left, right: _joined(left, right, limits), tables)
+
+
+def over(state: Tables, limits: Limits) -> pl.DataFrame:
+    """The table `months` over all months, those that are still open included."""
+    scored = [_scored(month, limits) for month in _open(state, limits)]
+    return pl.concat([state["months"], *scored]).sort("month", "key")
+
+
+def _months(times_us: Integers) -> Iterator[tuple[int, int]]:
+    """Start of each month that has arrivals, and start of the month after it, in microseconds since 1970."""
+    row = 0
+    while row < times_us.size:
+        month = times_us[row].astype("M8[us]").astype("M8[M]")
+        start_us, end_us = (int(one.astype("M8[us]").astype(np.int64)) for one in (month, month + 1))
+        yield start_us, end_us
+        row = int(np.searchsorted(times_us, end_us))
+
+
+def _month(visits: Visits, month: int, starts: Integers, ends: Integers, limits: Limits) -> _Month:
+    """A month in which key k has the visits from starts[k] up to ends[k]."""
+    here = np.flatnonzero(ends > starts)
+    starts, ends = starts[here], ends[here]
+    count = int((ends - starts).sum())
+    found, key_of, positive = np.empty(count, np.uint32), np.empty(count, np.uint32), np.zeros(here.size, np.uint32)
+    _follow(visits.table, starts, ends, found, key_of, positive)
+    collected, _ = trails.collect(found, key_of, positive, limits)
+    return _Month(month, visits.keys[here], visits.table[starts, TIME], visits.table[ends - 1, TIME], collected)
+
+
+def _joined(left: Tables, right: Tables, limits: Limits) -> dict[str, pl.DataFrame]:
+    """Months that meet at the border are united."""
+    earlier, later = _open(left, limits), _open(right, limits)
+    if earlier and later and earlier[-1].start_us == later[0].start_us:
+        later[0] = _united(earlier.pop(), later[0], limits)
+    keys, *rows = align(*frozen(left["visitors"]["key"].to_numpy(), right["visitors"]["key"].to_numpy()))
+    visitors = _visitors(keys, _requests(left, rows[0]) + _requests(right, rows[1]))
+    return _state(visitors, [*earlier, *later], [left["months"], right["months"]], limits)
+
+
+def _requests(state: Tables, rows: Rows) -> Integers:
+    """The requests of each key in one part, 0 where it has none."""
+    requests: Integers = np.append(state["visitors"]["requests"].to_numpy().astype(np.int64), 0)[rows]
+    return requests
+
+
+def _united(left: _Month, right: _Month, limits: Limits) -> _Month:
+    """One month of two neighbouring parts, with the gaps across the border."""
+    keys, *matched = align(*frozen(left.keys, right.keys))
+    rows = frozen(*matched)
+    both = np.flatnonzero((rows[0] >= 0) & (rows[1] >= 0))
+    (left_first, right_first), (left_last, right_last) = (
+        frozen(left.first_us, right.first_us),
+        frozen(left.last_us, right.last_us),
+    )
+    border = _cells(right_first[rows[1][both]] - left_last[rows[0][both]])
+    joined, _ = trails.join((left.trails, right.trails), rows, both, border, limits)
+    first_us = pick(left_first, rows[0], right_first, rows[1])
+    return _Month(left.start_us, keys, first_us, pick(right_last, rows[1], left_last, rows[0]), joined)
+
+
+def _open(state: Tables, limits: Limits) -> list[_Month]:
+    """The open months of a state, in order of time."""
+    months, held, histograms = (state[name] for name in ("open_months", "open_held", "open_profiles"))
+    found, start, kept, heavy = [], 0, 0, 0
+    for count in months["month"].rle().struct.field("len"):
+        month = months[start : start + count]
+        positive = month["positive"].to_numpy()
+        is_held = positive < limits.limit
+        kept_end, heavy_end = kept + int(positive[is_held].sum()), heavy + int((~is_held).sum())
+        own = Trails(positive, held["cell"].to_numpy()[kept:kept_end], cells.read(histograms[heavy:heavy_end], "buckets"))
+        keys, first_us, last_us = (month[name].to_numpy() for name in ("key", "first_us", "last_us"))
+        found.append(_Month(int(month["month"].to_physical()[0]), keys, first_us, last_us, own))
+        start, kept, heavy = start + count, kept_end, heavy_end
+    return found
+
+
+def _state(
+    visitors: pl.DataFrame, months: Sequence[_Month], over_before: Sequence[pl.DataFrame], limits: Limits
+) -> dict[str, pl.DataFrame]:
+    """The state whose months these are, in order of time: those between others are over."""
+    empty = {name: pl.DataFrame(schema=dict(schema)) for name, schema in SCHEMAS.items()}
+    edges = [months[0], *months[1:][-1:]] if months else []
+    over_now = [_scored(month, limits) for month in months[1:-1]]
+    return {
+        "visitors": visitors,
+        "open_months": pl.concat([_table(month) for month in edges] or [empty["open_months"]]),
+        "open_held": pl.concat([pl.DataFrame({"cell": month.trails.held}) for month in edges] or [empty["open_held"]]),
+        "open_profiles": pl.concat([_histograms(month) for month in edges] or [empty["open_profiles"]]),
+        "months": pl.concat([empty["months"], *over_before, *over_now]).sort("month", "key"),
+    }
+
+
+def _table(month: _Month) -> pl.DataFrame:
+    starts = pl.repeat(month.start_us, month.keys.size, dtype=pl.Int64, eager=True).cast(pl.Datetime("us"))
+    columns = {"key": month.keys, "first_us": month.first_us, "last_us": month.last_us, "positive": month.trails.positive}
+    return pl.DataFrame({"month": starts, **columns})
+
+
+def _histograms(month: _Month) -> pl.DataFrame:
+    return pl.DataFrame(cells.lists(month.trails.profiles, "buckets"))
+
+
+def _visitors(keys: Keys, requests: Integers) -> pl.DataFrame:
+    return pl.DataFrame({"key": keys, "requests": np.minimum(requests, MOST_REQUESTS).astype(np.uint8)})
+
+
+def _scored(month: _Month, limits: Limits) -> pl.DataFrame:
+    """The percentiles of the keys with enough gaps."""
+    enough = month.trails.positive >= limits.threshold
+    values = trails.percentiles(month.trails, enough, PERCENTS, limits.limit)
+    percentiles = {f"p{percent}": values[:, place] for place, percent in enumerate(PERCENTS)}
+    return _table(month).select("month", "key").filter(pl.Series(enough)).with_columns(**percentiles)
+
+
+@njit(nogil=True, cache=True)
+def _follow(table: Table, starts: Integers, ends: Integers, found: CellArray, key_of: CellArray, positive: CellArray) -> None:
+    """Find the cell of the gap before each visit, one after another, its key, and the positive gaps of each key."""
+    visit = 0
+    for key in range(starts.size):
+        for row in range(starts[key], ends[key]):
+            gap = table[row, TIME] - table[row - 1, TIME] if row > starts[key] else 0
+            found[visit] = ttl.cell_of(gap) if gap > 0 else ttl.NO_CELL
+            key_of[visit] = key
+            positive[key] += gap > 0
+            visit += 1
+
+
+@njit(nogil=True, cache=True)
+def _reached(table: Table, starts: Integers, ends: Integers, end_us: int) -> Integers:
+    """Per key the first visit from starts[k] on that is not before a time."""
+    reached = np.empty(starts.size, np.int64)
+    for key in range(starts.size):
+        row = starts[key]
+        while row < ends[key] and table[row, TIME] < end_us:
+            row += 1
+        reached[key] = row
+    return reached
+
+
+@njit(nogil=True, cache=True)
+def _cells(gaps_us: Integers) -> CellArray:
+    cells_of_gaps = np.empty(gaps_us.size, np.uint32)
+    for place in range(gaps_us.size):
+        cells_of_gaps[place] = ttl.cell_of(gaps_us[place])
+    return cells_of_gaps
