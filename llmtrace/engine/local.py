@@ -1,6 +1,6 @@
 """The local engine: all analyses of a command over one scan, threads over parts, states combined in order of time.
 
-Polars runs a part's plans together, so that they share its scan; kernels release the interpreter lock, so that parts overlap.
+A part is read once, and Polars runs all plans over it together; kernels release the interpreter lock, so that parts overlap.
 States are combined as a binary counter combines: neighbours of equal weight first, so that a big state is merged seldom and
 only a few are alive.
 """
@@ -91,15 +91,14 @@ def _in_order(
 
 
 def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
-    """Collect every plan of every analysis over one part, together."""
+    """Read a part once, with the columns of all analyses, and collect every plan of every analysis over it together."""
     columns = frozenset[str]().union(*(analysis.uses for analysis in analyses))
-    frame = part.frame(columns)
-    plans = [analysis.partial(frame) for analysis in analyses]
-    wanted = [part.intake(columns), Intake.plan(frame), *(plan for named in plans for plan in named.values())]
     with told(part.opened):
-        tables = iter(pl.collect_all(wanted))
-    intake = intake_of(next(tables), next(tables))
-    return intake, [{name: next(tables) for name in named} for named in plans]
+        frame, counts = pl.collect_all([part.frame(columns), part.intake(columns)])
+    plans = [analysis.partial(frame.lazy()) for analysis in analyses]
+    kept, *tables = pl.collect_all([Intake.plan(frame.lazy()), *(plan for named in plans for plan in named.values())])
+    remaining = iter(tables)
+    return intake_of(counts, kept), [{name: next(remaining) for name in named} for named in plans]
 
 
 @dataclass
