@@ -66,12 +66,12 @@ class Filters:
     def columns(self) -> frozenset[str]:
         """Canonical columns that the filters read, besides the timestamp."""
         named = {name for name, values in self._names().items() if values}
-        return frozenset(named | (set(_parsed(self.where).meta.root_names()) if self.where else set()))
+        return frozenset(named | (set() if self.where is None else set(_parsed(self.where).meta.root_names())))
 
     def predicate(self) -> pl.Expr | None:
         """One expression for all filters but the time window; None lets everything through."""
         tests = [pl.col(name).is_in(list(values)) for name, values in self._names().items() if values]
-        tests += [_parsed(self.where)] if self.where else []
+        tests += [] if self.where is None else [_parsed(self.where)]
         return pl.all_horizontal(tests) if tests else None
 
     def check(self, available: Collection[str]) -> None:
@@ -84,7 +84,7 @@ class Filters:
         for name, values in self._names().items():
             if values and name not in available:
                 raise MissingColumnError.among([name], _in_order(available), f"--{name}")
-        if self.where:
+        if self.where is not None:
             _check_where(self.where, _in_order(available))
 
     def _names(self) -> dict[str, tuple[str, ...]]:
@@ -101,7 +101,7 @@ def _moment(option: str, text: str | None, first: datetime, clock: Clock) -> dat
     if parts := _DURATION.findall(text):
         if _DURATION.sub("", text).strip():
             raise _unreadable(option, text)
-        return first + timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
+        return _moved(first, sum(float(number) * _SECONDS[unit] for number, unit in parts))
     if clock == "relative":
         raise UsageError(
             f"{option} {text}: this trace is on a relative clock, which has no dates",
@@ -109,9 +109,17 @@ def _moment(option: str, text: str | None, first: datetime, clock: Clock) -> dat
         )
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except (ValueError, OverflowError):
         raise _unreadable(option, text) from None
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _moved(first: datetime, seconds: float) -> datetime:
+    """So many seconds later, or the end of all time if that comes first."""
+    try:
+        return first + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max
 
 
 def _unreadable(option: str, text: str) -> UsageError:
@@ -146,11 +154,24 @@ def _check_where(where: str, available: Sequence[str]) -> None:
         result = nothing.select(expression)
     except pl.exceptions.PolarsError as error:
         raise UsageError(f"--where {where}: {_first_line(error)}", _WHERE_HINT) from None
-    # An aggregate makes a row out of none; a window function shows itself as `.over`, outside of quoted text.
-    if result.height or ".over(" in _STRINGS.sub("", str(expression)):
+    if _sees_other_rows(expression, nothing):
         raise UsageError(f"--where {where}: an aggregate or window is not a test of one request", _WHERE_HINT)
+    if result.height:
+        raise UsageError(f"--where {where}: says the same of every request", _WHERE_HINT)
     if result.dtypes != [pl.Boolean]:
         raise UsageError(f"--where {where}: gives {result.dtypes[0]}, not true or false", _WHERE_HINT)
+
+
+def _sees_other_rows(expression: pl.Expr, nothing: pl.DataFrame) -> bool:
+    """Whether the value for a row depends on the rows beside it, and so on how the trace is cut.
+
+    Wherever it stands in the expression, an aggregate makes a row out of none; windows show themselves in what is printed.
+    """
+    printed = _STRINGS.sub("", str(expression))
+    if ".over(" in printed or ".explode(" in printed:
+        return True
+    makes_a_row = bool(expression.meta.root_names() or "len()" in printed) and nothing.select(expression).height > 0
+    return makes_a_row or any(_sees_other_rows(inner, nothing) for inner in expression.meta.pop(schema=nothing.schema))
 
 
 def _first_line(error: Exception) -> str:

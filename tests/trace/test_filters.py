@@ -57,7 +57,7 @@ def test_a_date_on_a_relative_clock_is_refused() -> None:
     assert "--since 36h" in caught.value.hint
 
 
-@pytest.mark.parametrize("text", ["yesterday", "3x", "2025-13-01", "36h ago", ""])
+@pytest.mark.parametrize("text", ["yesterday", "3x", "2025-13-01", "36h ago", "", "0001-01-01T00:00+09:00"])
 def test_unreadable_moments_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a time"):
         Filters(until=text).window(FIRST, "utc")
@@ -87,6 +87,16 @@ def test_user_means_the_column_although_sql_reserves_the_word(where: str) -> Non
         ("input_tokens >", "unable to parse"),
         ("sum(input_tokens) > 3", "aggregate"),
         ("avg(input_tokens) OVER (PARTITION BY model) > 3", "aggregate"),
+        ("input_tokens > avg(input_tokens)", "aggregate"),
+        ("input_tokens > CASE WHEN model = 'a' THEN max(input_tokens) ELSE 1 END", "aggregate"),
+        ("row_number() OVER () > 1", "aggregate"),
+        ("rank() OVER (ORDER BY input_tokens) > 1", "aggregate"),
+        ("lag(input_tokens) OVER (ORDER BY timestamp) > 1", "aggregate"),
+        ("input_tokens > count(*)", "aggregate"),
+        ("unnest(input_tokens) > 1", "aggregate"),
+        ("1 = 1", "says the same of every request"),
+        ("NULL", "says the same of every request"),
+        ("", "unable to parse"),
         ("input_tokens + 1", "gives Int64, not true or false"),
         ("timestamp > '2025-01-01'", "--where timestamp"),
     ],
@@ -96,6 +106,27 @@ def test_what_is_no_predicate_is_refused(where: str, problem: str) -> None:
         Filters(where=where).check(COLUMNS)
     assert problem in caught.value.message
     assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "input_tokens > 2 * 1000 AND model IN ('a', 'b')",
+        "model LIKE 'len().over(%'",
+        "model ~ '^a' OR input_tokens BETWEEN 1 AND 2",
+        "CASE WHEN input_tokens > 1 THEN true ELSE model IS NULL END",
+        "greatest(input_tokens, output_tokens, 5) > 2",
+        "length(model) > 1 AND coalesce(input_tokens, 0) = 0",
+        "timestamp >= DATE '2025-04-11' AND extract(hour FROM timestamp) = 3",
+    ],
+)
+def test_what_looks_at_one_row_is_a_predicate(where: str) -> None:
+    Filters(where=where).check(COLUMNS)
+
+
+def test_durations_without_end_reach_the_end_of_time() -> None:
+    assert Filters(until="99999999999999d").window(FIRST, "utc") == (None, datetime.max)
+    assert Filters(since="9999999d").window(FIRST, "relative") == (datetime.max, None)
 
 
 def test_absent_columns_are_named_with_those_present() -> None:
