@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, Sequence[Command]] = {
 INTERRUPTED = 130
 CLOSED_PIPE = 141
 """What a shell reports for a program that ended because its reader did: 128 and the number of SIGPIPE."""
-_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EBADF}
 
 app = typer.Typer(
     name="llmtrace",
@@ -102,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def entry() -> None:
     """Run the command line as a program."""
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -115,6 +116,14 @@ def entry() -> None:
         # What could not be written would be tried again when Python shuts down, and fail with a traceback there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _replace_closed_streams() -> None:
+    """Python has None for a standard stream that the caller closed: reading it gives nothing, writing a result there fails."""
+    for name, mode, access in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            # The lowest free descriptor is the closed one, which no file of ours may take: prints would go into it.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
 
 
 def _make_room_for_kernels() -> None:

@@ -283,6 +283,26 @@ def test_full_standard_output_is_two_lines(trace: str) -> None:
     assert len(done.stderr.splitlines()) == 2
 
 
+def run_without(descriptor: int, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """The program with one of its standard streams closed, as by `<&-`, `>&-` or `2>&-` in a shell."""
+    return subprocess.run(
+        program(arguments), capture_output=True, text=True, check=False, preexec_fn=lambda: os.close(descriptor)
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="streams are closed in another way here")
+def test_closed_standard_streams(trace: str) -> None:
+    done = run_without(0, ["-"])
+    assert (done.returncode, done.stderr.splitlines()) == (3, ["llmtrace: error: standard input is empty", f"  {EMPTY}"])
+    for arguments in ([trace, "--quiet"], [trace, "--quiet", "--format", "json"], ["--help"]):
+        done = run_without(1, arguments)
+        assert (done.returncode, len(done.stderr.splitlines())) == (5, 2), done.stderr
+    done = run_without(2, [trace, "--format", "csv"])
+    assert done.returncode == 0
+    assert done.stdout.startswith("time,requests,")
+    assert run_without(2, ["tracy.csv"]).returncode == 3
+
+
 def press_ctrl_c(running: subprocess.Popen[bytes]) -> None:
     """As often as it takes: a signal between two reads is noticed only when the next one ends."""
     for _ in range(10):

@@ -149,7 +149,7 @@ def find(sources: Sequence[str]) -> list[Source]:
         InputError: if a source is missing, empty, damaged, not permitted, or holds no trace.
     """
     found: dict[str, list[Source]] = {}
-    for source in sources:
+    for source in dict.fromkeys(sources):
         for place in [_standard_input()] if source == "-" else expand(source):
             key = os.path.realpath(place.path) if "://" not in place.path else place.path
             if key not in found:

@@ -190,7 +190,7 @@ class _Stdin:
 )
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", _Stdin(data))
-    (source,) = find(["-"])
+    (source,) = find(["-", "-"])
     assert (source.name, source.kind) == ("standard input", "csv")
     assert source.scan().collect()["input_tokens"].to_list() == ["5"]
     assert source.scan().collect()["input_tokens"].to_list() == ["5"], "and once more"
