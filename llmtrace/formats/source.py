@@ -161,7 +161,9 @@ def _standard_input() -> Place:
     stream = sys.stdin.buffer
     if sys.stdin.isatty():
         raise InputError("- reads standard input, which is a terminal", "Pipe a trace into it: llmtrace ... - < trace.csv")
-    path = spool(iter(lambda: stream.read1(CHUNK), b""), STANDARD_INPUT)
+    # As it comes, where that is possible: an interruption is then noticed between two pieces.
+    read = getattr(stream, "read1", stream.read)
+    path = spool(iter(lambda: read(CHUNK), b""), STANDARD_INPUT)
     with Path(path).open("rb") as file:
         if file.read(len(content.PARQUET)) == content.PARQUET:
             raise InputError(
@@ -192,7 +194,12 @@ def _parquet(place: Place) -> Source:
     try:
         footer.metadata(place.path)
     except (OSError, ValueError) as error:
-        raise content.damaged(place.name, error) from None
+        if "://" not in place.path:
+            raise content.damaged(place.name, error) from None
+        raise InputError(
+            f"{place.name} cannot be read: {content.reason(error)}",
+            "Check the address and the credentials; from a store, Parquet is read, other files must be fetched first.",
+        ) from None
     return Source(place.name, place.path, "parquet", hive=place.hive)
 
 
