@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numba import njit
 
+from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.histogram import bucket_of, bucket_starts
 from llmtrace.summaries.summary import Summary, plans
 
@@ -34,7 +35,7 @@ MODAL_SHARE = 0.2
 MODAL_WIDTH = 0.01
 
 _CLOCK = dict.fromkeys(("requests", "first_us", "last_us", "ties", "divisor_us"), pl.Int64())
-_GAPS: Mapping[str, pl.DataType] = {"bucket": pl.Int64(), "gaps": pl.Int64(), "total_us": pl.Int128()}
+_GAPS: Mapping[str, pl.DataType] = {"bucket": pl.Int64(), "gaps": pl.Int64(), "total_us": pl.Int64()}
 _LONGEST = dict.fromkeys(("start_us", "gap_us"), pl.Int64())
 _TIME = {"timestamp": pl.col("timestamp").to_physical()}
 
@@ -87,13 +88,13 @@ def plan(part: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:
 def combine(states: Sequence[Mapping[str, pl.DataFrame]]) -> dict[str, pl.DataFrame]:
     """The state of neighbouring parts, in order of time."""
     clocks = pl.concat([state["clock"] for state in states]).filter(pl.col("requests") > 0)
-    borders = clocks["last_us"].head(max(clocks.height - 1, 0)).to_numpy(), clocks["first_us"].slice(1).to_numpy()
-    gaps = borders[1] - borders[0]
+    last, first = (clocks[name].to_numpy() for name in ("last_us", "first_us"))
+    starts, gaps = last[:-1], first[1:] - last[:-1]
     within = [state["clock_gaps"] for state in states]
-    held = pl.concat([*(state["clock_longest"] for state in states), _top(borders[0], gaps)])
+    held = pl.concat([*(state["clock_longest"] for state in states), _longest_of(starts, gaps)])
     return {
         "clock": _joined(clocks, gaps),
-        "clock_gaps": pl.concat([*within, _histogram(gaps)]).group_by("bucket").sum().sort("bucket"),
+        "clock_gaps": _merged([*within, _histogram(np.append(0, gaps.cumsum()))]),
         "clock_longest": held.sort("gap_us", "start_us", descending=[True, False]).head(LONGEST),
     }
 
@@ -126,16 +127,10 @@ def _moment(us: int | None) -> datetime | None:
     return moment
 
 
-def _gaps(frame: pl.DataFrame) -> tuple[Integers, Integers]:
-    times = frame["timestamp"].to_numpy()
-    return times[:-1], np.diff(times)
-
-
 def _clock(frame: pl.DataFrame) -> pl.DataFrame:
-    times, (_, gaps) = frame["timestamp"], _gaps(frame)
-    bounds = (times[0], times[-1]) if frame.height else (None, None)
-    row = (frame.height, *bounds, int((gaps == 0).sum()), int(np.gcd.reduce(gaps)) if len(gaps) else 0)
-    return pl.DataFrame([row], _CLOCK, orient="row")
+    (times,) = frozen(frame["timestamp"].to_numpy())
+    bounds = (int(times[0]), int(times[-1])) if times.size else (None, None)
+    return pl.DataFrame([(times.size, *bounds, *_ties_and_divisor(times))], _CLOCK, orient="row")
 
 
 def _joined(clocks: pl.DataFrame, border_gaps: Integers) -> pl.DataFrame:
@@ -150,22 +145,40 @@ def _joined(clocks: pl.DataFrame, border_gaps: Integers) -> pl.DataFrame:
 
 
 def _bucketed(frame: pl.DataFrame) -> pl.DataFrame:
-    return _histogram(_gaps(frame)[1])
+    return _histogram(frame["timestamp"].to_numpy())
 
 
-def _histogram(gaps: Integers) -> pl.DataFrame:
-    counts, totals = _tally(gaps, BITS)
+def _histogram(times_us: Integers) -> pl.DataFrame:
+    (times,) = frozen(times_us)
+    counts, totals = _tally(times, BITS)
+    return _buckets(counts, totals)
+
+
+def _buckets(counts: Integers, totals: Integers) -> pl.DataFrame:
     buckets = np.flatnonzero(counts)
     return pl.DataFrame({"bucket": buckets, "gaps": counts[buckets], "total_us": totals[buckets]}, schema=_GAPS)
 
 
+def _merged(histograms: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The buckets of all; no total exceeds the time from the first arrival to the last."""
+    size = max(int(one["bucket"][-1]) if one.height else 0 for one in histograms) + 1
+    counts, totals = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for one in histograms:
+        buckets, gaps, total = (one[name].to_numpy() for name in _GAPS)
+        counts[buckets] += gaps
+        totals[buckets] += total
+    return _buckets(counts, totals)
+
+
 def _longest(frame: pl.DataFrame) -> pl.DataFrame:
-    return _top(*_gaps(frame))
+    (times,) = frozen(frame["timestamp"].to_numpy())
+    rows = _longest_rows(times, LONGEST)
+    return pl.DataFrame({"start_us": times[rows], "gap_us": times[rows + 1] - times[rows]}, schema=_LONGEST)
 
 
-def _top(starts: Integers, gaps: Integers) -> pl.DataFrame:
-    rows = _longest_rows(gaps, LONGEST)
-    return pl.DataFrame({"start_us": starts[rows], "gap_us": gaps[rows]}, schema=_LONGEST)
+def _longest_of(starts: Integers, gaps: Integers) -> pl.DataFrame:
+    frame = pl.DataFrame({"start_us": starts, "gap_us": gaps}, schema=_LONGEST).filter(pl.col("gap_us") > 0)
+    return frame.sort("gap_us", "start_us", descending=[True, False]).head(LONGEST)
 
 
 def _quantum_s(gaps: pl.DataFrame, divisor_us: int) -> float | None:
@@ -180,10 +193,23 @@ def _quantum_s(gaps: pl.DataFrame, divisor_us: int) -> float | None:
 
 
 @njit(nogil=True, cache=True)
-def _tally(gaps: Integers, bits: int) -> tuple[Integers, Integers]:
-    """How many positive gaps each bucket holds, and their sum, which the time from the first to the last arrival bounds."""
+def _ties_and_divisor(times: Integers) -> tuple[int, int]:
+    """How many gaps are zero, and the greatest common divisor of all; 0 without a positive one."""
+    ties, divisor = 0, 0
+    for row in range(1, times.size):
+        gap = times[row] - times[row - 1]
+        ties += gap == 0
+        while divisor != 1 and gap:
+            divisor, gap = gap, divisor % gap
+    return ties, divisor
+
+
+@njit(nogil=True, cache=True)
+def _tally(times: Integers, bits: int) -> tuple[Integers, Integers]:
+    """How many positive gaps each bucket holds, and their sum."""
     counts, totals = np.zeros((64 - bits) << bits, np.int64), np.zeros((64 - bits) << bits, np.int64)
-    for gap in gaps:
+    for row in range(1, times.size):
+        gap = times[row] - times[row - 1]
         if gap > 0:
             bucket = bucket_of(gap, bits)
             counts[bucket] += 1
@@ -192,18 +218,19 @@ def _tally(gaps: Integers, bits: int) -> tuple[Integers, Integers]:
 
 
 @njit(nogil=True, cache=True)
-def _longest_rows(gaps: Integers, most: int) -> Integers:
-    """The rows of the longest positive gaps, longest first, the earlier of equals first."""
+def _longest_rows(times: Integers, most: int) -> Integers:
+    """The rows before the longest positive gaps, longest first, the earlier of equals first."""
     rows = np.empty(most + 1, np.int64)
     found, least = 0, 0
-    for row in range(gaps.size):
-        if gaps[row] <= least:
+    for row in range(times.size - 1):
+        gap = times[row + 1] - times[row]
+        if gap <= least:
             continue
         place = found
-        while place > 0 and gaps[rows[place - 1]] < gaps[row]:
+        while place > 0 and times[rows[place - 1] + 1] - times[rows[place - 1]] < gap:
             rows[place] = rows[place - 1]
             place -= 1
         rows[place] = row
         found = min(found + 1, most)
-        least = gaps[rows[found - 1]] if found == most else 0
+        least = times[rows[found - 1] + 1] - times[rows[found - 1]] if found == most else 0
     return rows[:found].copy()

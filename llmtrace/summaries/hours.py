@@ -7,7 +7,7 @@ coefficient of variation is that of its positive gaps, in billionths.
 Parts are disjoint in time, so only the first and the last hour of a part can go on beyond it. Two tables hold a part:
 
     open_hours    a row per hour and key of those two hours: `hour_us` (its start), `key`, `requests`, `first_us`, `last_us`,
-                  `positive` (gaps), `squares` (Σ gap², in microseconds squared)
+                  `positive` (gaps), `squares` (Σ gap², in microseconds squared; below 2^64 in an hour)
     hours         the hours between, closed, a row per key with a busy one:
         key
         busy, requests, squares, least_requests, most_requests
@@ -21,19 +21,18 @@ Parts are disjoint in time, so only the first and the last hour of a part can go
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numba import njit
 
-from llmtrace.summaries import cells, groups, moments
+from llmtrace.summaries import by_key, cells, moments
 from llmtrace.summaries.cells import frozen, insert
 from llmtrace.summaries.gaps import align
 from llmtrace.summaries.histogram import bucket_of
 from llmtrace.summaries.intervals import HOUR
-from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.summary import Summary
 
 if TYPE_CHECKING:
@@ -64,8 +63,9 @@ _OPEN: Mapping[str, pl.DataType] = {
     "first_us": pl.Int64(),
     "last_us": pl.Int64(),
     "positive": pl.Int64(),
-    "squares": pl.Int128(),
+    "squares": pl.UInt64(),
 }
+_FIELDS = ("requests", "first_us", "last_us", "positive", "squares")
 LIMITS = (1, 2)
 _ADDED = ("busy", "requests", "squares", "valid", "valid_requests", "cv_sum", "above_1", "above_2")
 _LEAST, _MOST = ("least_requests", "least_cv"), ("most_requests", "most_cv")
@@ -81,17 +81,10 @@ _LARGEST_SQUARE = 1 << 24
 """So many requests squared add up to less than 2^63 over more hours than there are."""
 
 
-def summaries(by: str) -> dict[str, Summary]:
-    """Both tables of a part that is sorted by time.
-
-    Args:
-        by: a column of keys.
-    """
-    needs = {"timestamp": pl.col("timestamp").to_physical(), by: pl.col(by)}
-    return {
-        "open_hours": Summary(needs, _OPEN, partial(_open, by=by)),
-        "hours": Summary(needs, _CLOSED, partial(_closed, by=by)),
-    }
+def summaries() -> dict[str, Summary]:
+    """Both tables of a part in the form of `by_key`."""
+    needs = {"key": pl.col("key"), "arrivals": pl.col("arrivals")}
+    return {"open_hours": Summary(needs, _OPEN, _open), "hours": Summary(needs, _CLOSED, _closed)}
 
 
 def combine(states: Sequence[Tables]) -> dict[str, pl.DataFrame]:
@@ -104,54 +97,65 @@ def closed(state: Tables) -> pl.DataFrame:
     return _merge(state["hours"], _folded(state["open_hours"]))
 
 
-def _open(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
-    inner = _between(frame["timestamp"].to_numpy())
-    return _by_hour(pl.concat([frame[: inner.start], frame[inner.stop :]]), by, least=1).sort("hour_us", "key")
+def _open(frame: pl.DataFrame) -> pl.DataFrame:
+    return _by_hour(frame, inner=False, least=1).sort("hour_us", "key")
 
 
-def _closed(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
-    inner = _between(frame["timestamp"].to_numpy())
-    return _folded(_by_hour(frame[inner.start : inner.stop], by, least=BUSY_REQUESTS))
+def _closed(frame: pl.DataFrame) -> pl.DataFrame:
+    return _folded(_by_hour(frame, inner=True, least=BUSY_REQUESTS))
 
 
-def _between(times_us: Integers) -> slice:
-    """The rows of the hours after the first and before the last."""
-    if not times_us.size:
-        return slice(0, 0)
-    start, end = np.searchsorted(times_us, [HOUR.floor_us(times_us[0]) + HOUR.width_us, HOUR.floor_us(times_us[-1])])
-    return slice(start, max(start, end))
+def _by_hour(frame: pl.DataFrame, *, inner: bool, least: int) -> pl.DataFrame:
+    """The rows of `_OPEN` for every hour of every key with at least so many requests, in order of key and hour.
 
-
-def _by_hour(frame: pl.DataFrame, by: str, *, least: int) -> pl.DataFrame:
-    """The rows of `_OPEN` for every hour and known key with at least so many requests, in order of key and hour."""
-    found = groups.group(frame, by)
-    offsets = found.offsets()
-    known = (found.labels["key"] != UNKNOWN).to_numpy()
-    times, offsets, order = frozen(found.arranged(frame["timestamp"].to_numpy(), offsets), offsets, found.order[known])
-    places, *columns = _walk(times, offsets, order, HOUR.width_us, least)
-    keys = found.labels["key"].filter(known).to_numpy()[places]
-    return pl.DataFrame(dict(zip(_OPEN, [columns[0], keys, *columns[1:]], strict=True)), schema=_OPEN)
+    Args:
+        frame: the arrivals of each key.
+        inner: only the hours between the first and the last; else only those two.
+        least: requests.
+    """
+    if frame.is_empty():
+        return pl.DataFrame(schema=_OPEN)
+    keys, times, offsets = by_key.read(frame)
+    edges = np.array([HOUR.floor_us(times.min()), HOUR.floor_us(times.max())])
+    times, offsets, edges = frozen(times, offsets, edges)
+    places, start, *columns = _walk(times, offsets, edges, HOUR.width_us, least, int(inner))
+    return pl.DataFrame(dict(zip(_OPEN, [start, keys[places], *columns], strict=True)), schema=_OPEN)
 
 
 def _joined(left: dict[str, pl.DataFrame], right: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Hours that meet at the border are united; those that are now between others are closed."""
-    rows = pl.concat([left["open_hours"], right["open_hours"]]).sort("hour_us", "key", maintain_order=True)
-    gap = pl.col("first_us").last() - pl.col("last_us").first()
-    across = pl.when(pl.len() > 1).then(gap).otherwise(0)
-    united = rows.group_by("hour_us", "key", maintain_order=True).agg(
-        pl.col("requests").sum(),
-        pl.col("first_us").first(),
-        pl.col("last_us").last(),
-        pl.col("positive").sum() + (across > 0).cast(pl.Int64),
-        pl.col("squares").sum() + across.cast(pl.Int128).pow(2),
-    )
-    is_open = pl.col("hour_us").is_in([united["hour_us"].min(), united["hour_us"].max()])
-    hours = reduce(_merge, [left["hours"], right["hours"], _folded(united.filter(~is_open))])
-    return {"open_hours": united.filter(is_open), "hours": hours}
+    ours, theirs = left["open_hours"], right["open_hours"]
+    if ours.is_empty() or theirs.is_empty():
+        return left if theirs.is_empty() else right
+    rows = _united(ours, theirs) if ours["hour_us"][-1] == theirs["hour_us"][0] else pl.concat([ours, theirs])
+    starts = rows["hour_us"].to_numpy()
+    first, last = np.searchsorted(starts, starts[0], "right"), np.searchsorted(starts, starts[-1], "left")
+    between, edges = rows[first : max(first, last)], pl.concat([rows[:first], rows[max(first, last) :]])
+    return {"open_hours": edges, "hours": reduce(_merge, [left["hours"], right["hours"], _folded(between)])}
+
+
+def _united(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    """Rows of both sides in order of hour and key, those of the same hour and key as one."""
+    hour = right["hour_us"][0]
+    last = np.searchsorted(left["hour_us"].to_numpy(), hour, "left")
+    first = np.searchsorted(right["hour_us"].to_numpy(), hour, "right")
+    keys, ours, theirs = align(left["key"][last:].to_numpy(), right["key"][:first].to_numpy())
+    joined = _join(*frozen(_fields(left[last:]), ours, _fields(right[:first]), theirs))
+    *fields, squares = (joined[:, place] for place in range(len(_FIELDS)))
+    shared = dict(zip(_OPEN, [np.full(keys.size, hour), keys, *fields, squares.view(np.uint64)], strict=True))
+    return pl.concat([left[:last], pl.DataFrame(shared, schema=_OPEN), right[first:]])
+
+
+def _fields(frame: pl.DataFrame) -> Integers:
+    """A row of `_FIELDS` for each row, the squares by their bits."""
+    rows = frame.select(pl.col(_FIELDS[:-1]), pl.col("squares").reinterpret(signed=True)).to_numpy()
+    return np.ascontiguousarray(rows)
 
 
 def _folded(hours: pl.DataFrame) -> pl.DataFrame:
     """The rows of `_CLOSED` for hours that are over."""
+    if hours.is_empty():
+        return pl.DataFrame(schema=_CLOSED)
     busy = hours.filter(pl.col("requests") >= BUSY_REQUESTS).sort("key")
     keys, starts = np.unique(busy["key"].to_numpy(), return_index=True)
     requests, cvs = busy["requests"].to_numpy(), _cvs(busy)
@@ -164,10 +168,10 @@ def _folded(hours: pl.DataFrame) -> pl.DataFrame:
 
 def _cvs(hours: pl.DataFrame) -> Integers:
     """The coefficient of variation of each hour's positive gaps, whose sum is its span; -1 where the hour is not valid."""
-    gaps, span = pl.col("positive"), pl.col("last_us") - pl.col("first_us")
-    cv = moments.deviation(gaps, span, pl.col("squares")) / (span / gaps)
-    steps = pl.when(gaps >= VALID_GAPS).then((cv / CV_UNIT).round().cast(pl.Int64)).otherwise(-1)
-    return hours.select(steps.alias("cv"))["cv"].to_numpy()
+    gaps, span = hours["positive"], hours["last_us"] - hours["first_us"]
+    cv = moments.deviation(gaps, span, hours["squares"]) / (span / gaps)
+    steps = (cv / CV_UNIT).set(gaps < VALID_GAPS, -1).round().cast(pl.Int64)
+    return steps.to_numpy()
 
 
 def _totals(starts: Integers, requests: Integers, cvs: Integers) -> dict[str, npt.NDArray[np.generic]]:
@@ -210,26 +214,27 @@ def _merge(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
 
 @njit(nogil=True, cache=True)
 def _walk(
-    times: Integers, offsets: Integers, order: Integers, width: int, least: int
+    times: Integers, offsets: Integers, edges: Integers, width: int, least: int, inner: int
 ) -> tuple[Integers, Integers, Integers, Integers, Integers, Integers, Wide]:
-    """The hours of each group that have at least so many requests: place of the group in `order`, start, and what `_OPEN` has."""
+    """The hours between the edges (or at them) that have enough requests: place of the key, start, and what `_OPEN` has."""
     room = times.size // least
-    place, start, requests = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    at, start, requests = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     first, last, positive = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     squares = np.empty(room, np.uint64)
     found = 0
-    for group in range(order.size):
-        row, end = offsets[order[group]], offsets[order[group] + 1]
+    for key in range(offsets.size - 1):
+        row, end = offsets[key], offsets[key + 1]
         while row < end:
             hour = times[row] - times[row] % width
             beyond, gaps, square = _walk_hour(times, row, end, hour + width)
-            if beyond - row >= least:
-                place[found], start[found], requests[found] = group, hour, beyond - row
+            is_inner = edges[0] < hour < edges[1]
+            if beyond - row >= least and is_inner == inner:
+                at[found], start[found], requests[found] = key, hour, beyond - row
                 first[found], last[found], positive[found] = times[row], times[beyond - 1], gaps
                 squares[found] = square
                 found += 1
             row = beyond
-    return place[:found], start[:found], requests[:found], first[:found], last[:found], positive[:found], squares[:found]
+    return at[:found], start[:found], requests[:found], first[:found], last[:found], positive[:found], squares[:found]
 
 
 @njit(nogil=True, cache=True)
@@ -243,6 +248,24 @@ def _walk_hour(times: Integers, row: int, end: int, until: int) -> tuple[int, in
         squares += np.uint64(gap) * np.uint64(gap)
         row += 1
     return row, gaps, squares
+
+
+@njit(nogil=True, cache=True)
+def _join(left: Integers, left_rows: Integers, right: Integers, right_rows: Integers) -> Integers:
+    """The rows of `_FIELDS` of both sides together, with the gap between them."""
+    joined = np.empty((left_rows.size, left.shape[1]), np.int64)
+    for place in range(left_rows.size):
+        if left_rows[place] < 0:
+            joined[place] = right[right_rows[place]]
+        elif right_rows[place] < 0:
+            joined[place] = left[left_rows[place]]
+        else:
+            before, after = left[left_rows[place]], right[right_rows[place]]
+            gap = after[1] - before[2]
+            squares = np.uint64(before[4]) + np.uint64(after[4]) + np.uint64(gap) * np.uint64(gap)
+            joined[place, 0], joined[place, 3] = before[0] + after[0], before[3] + after[3] + (gap > 0)
+            joined[place, 1], joined[place, 2], joined[place, 4] = before[1], after[2], np.int64(squares)
+    return joined
 
 
 @njit(nogil=True, cache=True)

@@ -3,14 +3,15 @@
 All sums are over integers, so that cutting changes no bit of them. Two sequences are told apart: that of all gaps, ties (gaps of
 length zero) included, and that of the positive gaps, which is the first without its ties.
 
-Columns, one row per known key, ascending:
+Columns, one row per known key, ascending; the sums are in two columns each, `..._high` and `..._low`: the upper and the lower 64
+of their 128 bits, both as signed integers.
 
     key
     requests
     first_us, last_us                       the first and the last arrival; their difference is the sum of the gaps
     ties
-    first_gap_us, last_gap_us               null with fewer than two requests
-    first_positive_us, last_positive_us     the first and the last positive gap; null where there is none
+    first_gap_us, last_gap_us               -1 with fewer than two requests
+    first_positive_us, last_positive_us     the first and the last positive gap; -1 where there is none
     squares, products                       Σ gap² and Σ gap · next gap, in microseconds squared
     logs, log_squares, log_products         Σ l, Σ l² and Σ l · next l over the positive gaps, with l the fixed logarithm of a
                                             gap in microseconds (see `fixed`)
@@ -26,10 +27,10 @@ import numpy as np
 import polars as pl
 from numba import njit
 
-from llmtrace.summaries import cells, groups, moments, pairs
-from llmtrace.summaries.fixed import added, fixed_log, fixed_logs
+from llmtrace.summaries import by_key, cells, moments, pairs
+from llmtrace.summaries.fixed import added, added_half, fixed_log, fixed_logs
 from llmtrace.summaries.gaps import align
-from llmtrace.summaries.keys import UNKNOWN
+from llmtrace.summaries.pairs import bucket_of_gap, count_pair, drain, list_pairs, new_grid
 from llmtrace.summaries.summary import Summary
 from llmtrace.summaries.sums import wide
 
@@ -40,38 +41,51 @@ if TYPE_CHECKING:
 
     from llmtrace.summaries.groups import Integers
 
-    Wide = npt.NDArray[np.uint64]
+    Row = npt.NDArray[np.int64]
+    Codes = npt.NDArray[np.uint32]
 
-__all__ = ["WHOLE", "combine", "describe", "summary"]
+__all__ = ["WHOLE", "combine", "describe", "summary", "summary_of_all"]
 
 WHOLE = 1
 """The key of all requests together."""
+_FEW = 24
+"""The pairs of so many arrivals are counted faster by insertion than in a grid."""
 
-_EDGES: Mapping[str, pl.DataType] = {
+_EDGES = (
+    "requests",
+    "first_us",
+    "last_us",
+    "ties",
+    "first_gap_us",
+    "last_gap_us",
+    "first_positive_us",
+    "last_positive_us",
+)
+REQUESTS, FIRST, LAST, TIES, FIRST_GAP, LAST_GAP, FIRST_POSITIVE, LAST_POSITIVE = range(len(_EDGES))
+_SUMS = ("squares", "products", "logs", "log_squares", "log_products")
+SQUARES, PRODUCTS, LOGS, LOG_SQUARES, LOG_PRODUCTS = (len(_EDGES) + 2 * place for place in range(len(_SUMS)))
+_FIELDS = (*_EDGES, *(f"{name}_{half}" for name in _SUMS for half in ("high", "low")))
+_WIDTH = len(_FIELDS)
+_SCHEMA: Mapping[str, pl.DataType] = {
     "key": pl.UInt64(),
-    "requests": pl.Int64(),
-    "first_us": pl.Int64(),
-    "last_us": pl.Int64(),
-    "ties": pl.Int64(),
-    "first_gap_us": pl.Int64(),
-    "last_gap_us": pl.Int64(),
-    "first_positive_us": pl.Int64(),
-    "last_positive_us": pl.Int64(),
-    "logs": pl.Int128(),
+    **dict.fromkeys(_FIELDS, pl.Int64()),
+    "pairs": pl.List(pl.UInt32()),
+    "counts": pl.List(pl.UInt32()),
 }
-_SQUARES = ("squares", "products", "log_squares", "log_products")
 
 
-def summary(by: str | None = None, *, bits: int) -> Summary:
-    """Describe the gaps of each known key of a part that is sorted by time.
+def summary(*, bits: int) -> Summary:
+    """Describe the gaps of each key of a part in the form of `by_key`.
 
     Args:
-        by: a column of keys; without it all requests are those of one key, `WHOLE`.
         bits: significant bits of the buckets that pairs are counted in, 1 to 7.
     """
-    schema = {**_EDGES, **dict.fromkeys(_SQUARES, pl.Int128()), "pairs": pl.List(pl.UInt32()), "counts": pl.List(pl.UInt32())}
-    needs = {"timestamp": pl.col("timestamp").to_physical(), **({} if by is None else {by: pl.col(by)})}
-    return Summary(needs, schema, partial(_summarise, by=by, bits=bits))
+    return Summary({"key": pl.col("key"), "arrivals": pl.col("arrivals")}, _SCHEMA, partial(_summarise, bits=bits))
+
+
+def summary_of_all(*, bits: int) -> Summary:
+    """Describe the gaps of all requests of a part that is sorted by time, as those of one key, `WHOLE`."""
+    return Summary({"timestamp": pl.col("timestamp").to_physical()}, _SCHEMA, partial(_summarise_all, bits=bits))
 
 
 def combine(frames: Sequence[pl.DataFrame], *, bits: int) -> pl.DataFrame:
@@ -87,190 +101,268 @@ def describe(frame: pl.DataFrame, *, bits: int) -> pl.DataFrame:
         `lag1_pearson`, `lag1_log_pearson` (of positive gaps), `lag1_spearman`, `lag1_spearman_positive` (of positive gaps), and
         how far the last two may be off (`..._bound`). Null is what so few gaps do not tell.
     """
-    gaps = pl.col("requests") - 1
-    total = pl.col("last_us") - pl.col("first_us")
-    mean_s, std_s = total / gaps / 1e6, moments.deviation(gaps, total, pl.col("squares")) / 1e6
-    found = cells.read(frame, "pairs")
-    ranks = {
-        "lag1_spearman": pairs.spearman(found, bits, pairs.ALL_GAPS),
-        "lag1_spearman_positive": pairs.spearman(found, bits, pairs.POSITIVE_GAPS),
+    gaps = frame["requests"] - 1
+    total = frame["last_us"] - frame["first_us"]
+    mean_s, std_s = total / gaps / 1e6, moments.deviation(gaps, total, _sum(frame, "squares")) / 1e6
+    columns = {
+        "gaps": gaps,
+        "ties": frame["ties"],
+        "mean_gap_s": mean_s.set(gaps < 1, None),
+        "std_gap_s": std_s,
+        "cv": (std_s / mean_s).set(total < 1, None),
+        "burstiness": ((std_s - mean_s) / (std_s + mean_s)).set(total < 1, None),
+        "lag1_pearson": moments.correlation(_lagged_gaps(frame, gaps, total)),
+        "lag1_log_pearson": moments.correlation(_lagged_logs(frame, gaps - frame["ties"])),
     }
-    return frame.select(
-        "key",
-        "requests",
-        gaps.alias("gaps"),
-        "ties",
-        pl.when(gaps > 0).then(mean_s).alias("mean_gap_s"),
-        std_s.alias("std_gap_s"),
-        pl.when(total > 0).then(std_s / mean_s).alias("cv"),
-        pl.when(total > 0).then((std_s - mean_s) / (std_s + mean_s)).alias("burstiness"),
-        moments.correlation(_lagged_gaps(gaps, total)).alias("lag1_pearson"),
-        moments.correlation(_lagged_logs(frame)).alias("lag1_log_pearson"),
-        *(pl.Series(name, values[1]).fill_nan(None) for name, values in ranks.items()),
-        *(pl.Series(f"{name}_bound", values[2]).fill_nan(None) for name, values in ranks.items()),
-    )
+    found = cells.read(frame, "pairs")
+    for name, sequence in (("lag1_spearman", pairs.ALL_GAPS), ("lag1_spearman_positive", pairs.POSITIVE_GAPS)):
+        _, coefficients, bounds = pairs.spearman(found, bits, sequence)
+        columns |= {name: pl.Series(coefficients).fill_nan(None), f"{name}_bound": pl.Series(bounds).fill_nan(None)}
+    return frame.select("key", "requests", **columns)
 
 
-def _lagged_gaps(gaps: pl.Expr, total: pl.Expr) -> moments.Sums:
+def _sum(frame: pl.DataFrame, name: str) -> pl.Series:
+    return wide(frame[f"{name}_high"].to_numpy(), frame[f"{name}_low"].to_numpy().view(np.uint64))
+
+
+def _lagged_gaps(frame: pl.DataFrame, gaps: pl.Series, total: pl.Series) -> moments.Sums:
     """Pairs of a gap and the next: all but the last gap, and all but the first."""
-    first, last = (pl.col(name).cast(pl.Int128) for name in ("first_gap_us", "last_gap_us"))
-    squares = pl.col("squares")
-    return moments.Sums(gaps - 1, total - last, squares - last * last, total - first, squares - first * first, pl.col("products"))
+    first, last = (frame[name].cast(pl.Int128) for name in ("first_gap_us", "last_gap_us"))
+    return _lagged(gaps, total, _sum(frame, "squares"), _sum(frame, "products"), (first, last))
 
 
-def _lagged_logs(frame: pl.DataFrame) -> moments.Sums:
+def _lagged_logs(frame: pl.DataFrame, positive: pl.Series) -> moments.Sums:
     first, last = (
-        pl.lit(pl.Series(fixed_logs(*cells.frozen(frame[name].fill_null(0).to_numpy())))).cast(pl.Int128)
+        pl.Series(fixed_logs(*cells.frozen(frame[name].to_numpy()))).cast(pl.Int128)
         for name in ("first_positive_us", "last_positive_us")
     )
-    logs, squares = pl.col("logs"), pl.col("log_squares")
-    positive = pl.col("requests") - 1 - pl.col("ties")
-    return moments.Sums(
-        positive - 1, logs - last, squares - last * last, logs - first, squares - first * first, pl.col("log_products")
-    )
+    logs, squares, products = (_sum(frame, name) for name in ("logs", "log_squares", "log_products"))
+    return _lagged(positive, logs, squares, products, (first, last))
 
 
-def _summarise(frame: pl.DataFrame, *, by: str | None, bits: int) -> pl.DataFrame:
-    keys, times, offsets, order = _by_key(frame, by)
-    edges, sums, high, low = _walk(*cells.frozen(times, offsets, order))
-    requests = offsets[order + 1] - offsets[order]
-    columns = [keys, pl.Series(requests), *(pl.Series(column) for column in edges), pl.Series(sums)]
-    frame = pl.DataFrame(dict(zip(_EDGES, columns, strict=True)), schema_overrides=_EDGES)
-    missing = (pl.when(pl.col(name) >= 0).then(name) for name in _EDGES if name.endswith(("_gap_us", "_positive_us")))
-    squares = [wide(high[place].view(np.int64), low[place]).alias(name) for place, name in enumerate(_SQUARES)]
-    return frame.with_columns(*missing, *squares, *cells.lists(pairs.tally(times, offsets, order, bits), "pairs"))
+def _lagged(
+    count: pl.Series, total: pl.Series, squares: pl.Series, products: pl.Series, ends: tuple[pl.Series, pl.Series]
+) -> moments.Sums:
+    """Sums over pairs of neighbours in a sequence, from those over the sequence and from its first and its last value."""
+    first, last = ends
+    return moments.Sums(count - 1, total - last, squares - last * last, total - first, squares - first * first, products)
 
 
-def _by_key(frame: pl.DataFrame, by: str | None) -> tuple[pl.Series, Integers, Integers, Integers]:
-    """The known keys, ascending; arrivals key by key, and where those of each begin; the numbers of the keys in that order."""
-    arrivals = frame["timestamp"].to_numpy()
-    if by is None:
-        keys = pl.Series([WHOLE] if arrivals.size else [], dtype=pl.UInt64)
-        return keys, arrivals, np.array([0, arrivals.size]), np.arange(keys.len())
-    found = groups.group(frame, by)
-    offsets = found.offsets()
-    known = found.labels["key"] != UNKNOWN
-    return found.labels["key"].filter(known), found.arranged(arrivals, offsets), offsets, found.order[known.to_numpy()]
+def _summarise(frame: pl.DataFrame, *, bits: int) -> pl.DataFrame:
+    return _walked(*by_key.read(frame), bits)
+
+
+def _summarise_all(frame: pl.DataFrame, *, bits: int) -> pl.DataFrame:
+    times = frame["timestamp"].to_numpy()
+    keys, offsets = np.full(min(times.size, 1), WHOLE, np.uint64), np.unique([0, times.size])
+    return _walked(keys, times, offsets, bits)
+
+
+def _walked(keys: npt.NDArray[np.uint64], arrivals: Integers, starts: Integers, bits: int) -> pl.DataFrame:
+    times, offsets = cells.frozen(arrivals, starts)
+    fields, found = _walk(times, offsets, bits)
+    return _frame(keys, fields, found)
 
 
 def _merge(left: pl.DataFrame, right: pl.DataFrame, *, bits: int) -> pl.DataFrame:
+    if left.is_empty() or right.is_empty():
+        return left if right.is_empty() else right
     keys, left_rows, right_rows = align(left["key"].to_numpy(), right["key"].to_numpy())
-    earlier, later = _at(left, left_rows), _at(right, right_rows)
-    gaps = (later["first_us"] - earlier["last_us"]).alias("gap_us")
-    made = pairs.border(earlier, later, gaps.fill_null(-1).to_numpy(), bits)
+    sides = [np.ascontiguousarray(side.select(_FIELDS).to_numpy()) for side in (left, right)]
+    joined, borders = _join(*cells.frozen(sides[0], left_rows, sides[1], right_rows))
     both = cells.merge(cells.read(left, "pairs"), left_rows, cells.read(right, "pairs"), right_rows)
     rows = np.arange(keys.size, dtype=np.int32)
-    sides = earlier.hstack([gaps, *(column.alias(f"{column.name}_later") for column in later.iter_columns())])
-    return _with_logs(sides).select(
-        pl.Series("key", keys), *_joined_edges(), *_joined_sums(), *cells.lists(cells.merge(both, rows, made, rows), "pairs")
-    )
+    return _frame(keys, joined, cells.merge(both, rows, pairs.border(borders, bits), rows))
 
 
-def _at(frame: pl.DataFrame, rows: npt.NDArray[np.int32]) -> pl.DataFrame:
-    """The rows at these places, of nulls where a place is negative."""
-    places = pl.Series(rows).to_frame("row").select(pl.when(pl.col("row") >= 0).then("row")).to_series()
-    return frame.select(pl.exclude("key", "pairs", "counts").gather(places))
-
-
-def _with_logs(sides: pl.DataFrame) -> pl.DataFrame:
-    """The fixed logarithms of the gap at the border, and of the positive gaps before and after it; 0 where there is none."""
-    named = {"log": "gap_us", "log_before": "last_positive_us", "log_after": "first_positive_us_later"}
-    return sides.with_columns(
-        pl.Series(name, fixed_logs(*cells.frozen(sides[column].fill_null(0).to_numpy()))).cast(pl.Int128)
-        for name, column in named.items()
-    )
-
-
-def _joined_edges() -> list[pl.Expr]:
-    gap = pl.col("gap_us")
-    positive = pl.when(gap > 0).then(gap)
-    return [
-        pl.sum_horizontal("requests", "requests_later").alias("requests"),
-        pl.coalesce("first_us", "first_us_later").alias("first_us"),
-        pl.coalesce("last_us_later", "last_us").alias("last_us"),
-        pl.sum_horizontal("ties", "ties_later", (gap == 0).cast(pl.Int64)).alias("ties"),
-        pl.coalesce("first_gap_us", gap, "first_gap_us_later").alias("first_gap_us"),
-        pl.coalesce("last_gap_us_later", gap, "last_gap_us").alias("last_gap_us"),
-        pl.coalesce("first_positive_us", positive, "first_positive_us_later").alias("first_positive_us"),
-        pl.coalesce("last_positive_us_later", positive, "last_positive_us").alias("last_positive_us"),
-    ]
-
-
-def _joined_sums() -> list[pl.Expr]:
-    """The sums of both sides, and what the gap between them adds; at a tie the positive gaps around it become neighbours."""
-    gap, before, after = (pl.col(name).cast(pl.Int128) for name in ("gap_us", "last_gap_us", "first_gap_us_later"))
-    log, log_before, log_after = (pl.col(name) for name in ("log", "log_before", "log_after"))
-    across = pl.when(pl.col("gap_us") == 0).then(log_before * log_after)
-    terms = {
-        "logs": [log],
-        "squares": [gap * gap],
-        "products": [before * gap, gap * after],
-        "log_squares": [log * log],
-        "log_products": [log_before * log, log * log_after, across],
-    }
-    return [pl.sum_horizontal(name, f"{name}_later", *added_terms).alias(name) for name, added_terms in terms.items()]
+def _frame(keys: npt.NDArray[np.uint64], fields: Integers, found: cells.Cells) -> pl.DataFrame:
+    columns = {name: fields[:, place] for place, name in enumerate(_FIELDS)}
+    return pl.DataFrame({"key": keys, **columns}).with_columns(*cells.lists(found, "pairs"))
 
 
 @njit(nogil=True, cache=True)
-def _walk(
-    times: Integers, offsets: Integers, order: Integers
-) -> tuple[tuple[Integers, Integers, Integers, Integers, Integers, Integers, Integers], Integers, Wide, Wide]:
-    """Edges and sums of each group's gaps, in the given order; -1 is a gap that there is not."""
-    first, last, ties = np.empty_like(order), np.empty_like(order), np.zeros_like(order)
-    first_gap, last_gap = np.full_like(order, -1), np.full_like(order, -1)
-    first_positive, last_positive = np.full_like(order, -1), np.full_like(order, -1)
-    logs = np.zeros_like(order)
-    high, low = np.zeros((len(_SQUARES), order.size), np.uint64), np.zeros((len(_SQUARES), order.size), np.uint64)
-    for place in range(order.size):
-        group = times[offsets[order[place]] : offsets[order[place] + 1]]
-        first[place], last[place] = group[0], group[-1]
-        if group.size > 1:
-            first_gap[place], last_gap[place] = group[1] - group[0], group[-1] - group[-2]
-            first_positive[place], last_positive[place] = _positive_edges(group)
-        _add_squares(group, high[:, place], low[:, place])
-        ties[place], logs[place] = _add_logs(group, high[:, place], low[:, place])
-    return (first, last, ties, first_gap, last_gap, first_positive, last_positive), logs, high, low
+def _walk(times: Integers, offsets: Integers, bits: int) -> tuple[Integers, cells.Cells]:
+    """A row of `_FIELDS` for each key, and its pairs."""
+    fields = np.zeros((offsets.size - 1, _WIDTH), np.int64)
+    ends = np.zeros(offsets.size, np.int64)
+    found, counts = np.empty(2 * times.size + 1, np.uint32), np.empty(2 * times.size + 1, np.uint32)
+    grid, reach = new_grid(bits)
+    for key in range(offsets.size - 1):
+        arrivals, row = times[offsets[key] : offsets[key + 1]], fields[key]
+        _set_edges(arrivals, row)
+        if arrivals.size < _FEW:
+            _add_squares(arrivals, row)
+            _add_logs(arrivals, row)
+            ends[key + 1] = list_pairs(arrivals, bits, found, counts, ends[key])
+        else:
+            low, high = _follow(arrivals, bits, row, grid, reach)
+            ends[key + 1] = drain(grid, reach, low, high, found, counts, ends[key])
+    return fields, (ends, found[: ends[-1]].copy(), counts[: ends[-1]].copy())
 
 
 @njit(nogil=True, cache=True)
-def _positive_edges(group: Integers) -> tuple[int, int]:
+def _set_edges(arrivals: Integers, row: Row) -> None:
+    row[REQUESTS], row[FIRST], row[LAST] = arrivals.size, arrivals[0], arrivals[-1]
+    row[FIRST_GAP : LAST_POSITIVE + 1] = -1
+    if arrivals.size > 1:
+        row[FIRST_GAP], row[LAST_GAP] = arrivals[1] - arrivals[0], arrivals[-1] - arrivals[-2]
+        row[FIRST_POSITIVE], row[LAST_POSITIVE] = _positive_edges(arrivals)
+
+
+@njit(nogil=True, cache=True)
+def _follow(arrivals: Integers, bits: int, row: Row, grid: Codes, reach: Integers) -> tuple[int, int]:
+    """What the two functions below add and the pairs of `pairs`, for many arrivals in one pass; the grid's rows in use."""
+    apart = grid.shape[1]
+    gap_before, log_before, before, positive = np.uint64(0), np.uint64(0), 0, 0
+    square_high, square_low, product_high, product_low = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
+    log_square_high, log_square_low = np.uint64(0), np.uint64(0)
+    log_product_high, log_product_low = np.uint64(0), np.uint64(0)
+    low, high, ties, logs = apart, 0, 0, np.uint64(0)
+    for place in range(1, arrivals.size):
+        gap = np.uint64(arrivals[place] - arrivals[place - 1])
+        log, bucket = _log_and_bucket(arrivals[place] - arrivals[place - 1], bits)
+        ties += bucket == 0
+        logs += log
+        square_high, square_low = added(square_high, square_low, gap, gap)
+        product_high, product_low = added(product_high, product_low, gap_before, gap)
+        log_square_high, log_square_low = added_half(log_square_high, log_square_low, log, log)
+        log_product_high, log_product_low = added_half(log_product_high, log_product_low, log_before, log)
+        if place > 1:
+            low, high = min(low, before), max(high, before)
+            count_pair(grid, reach, before, bucket)
+        if before == 0 and bucket > 0 and positive > 0:
+            high = max(high, apart + positive)
+            count_pair(grid, reach, apart + positive, bucket)
+        gap_before, before = gap, bucket
+        if bucket > 0:
+            log_before, positive = log, bucket
+    _store(row, SQUARES, square_high, square_low)
+    _store(row, PRODUCTS, product_high, product_low)
+    _store(row, LOG_SQUARES, log_square_high, log_square_low)
+    _store(row, LOG_PRODUCTS, log_product_high, log_product_low)
+    row[TIES], row[LOGS + 1] = ties, np.int64(logs)
+    return low, high
+
+
+@njit(nogil=True, cache=True)
+def _log_and_bucket(gap: int, bits: int) -> tuple[np.uint64, int]:
+    """The fixed logarithm and the bucket of a gap; zero, both, of a tie, which alone is in that bucket."""
+    tie = gap == 0
+    bucket = bucket_of_gap(gap + tie, bits)
+    return np.uint64(fixed_log(gap + tie)), 0 if tie else bucket
+
+
+@njit(nogil=True, cache=True)
+def _positive_edges(arrivals: Integers) -> tuple[int, int]:
     """The first and the last positive gap; -1 where there is none."""
-    if group[0] == group[-1]:
+    if arrivals[0] == arrivals[-1]:
         return -1, -1
-    start, end = 0, group.size - 1
-    while group[start + 1] == group[start]:
+    start, end = 0, arrivals.size - 1
+    while arrivals[start + 1] == arrivals[start]:
         start += 1
-    while group[end - 1] == group[end]:
+    while arrivals[end - 1] == arrivals[end]:
         end -= 1
-    return group[start + 1] - group[start], group[end] - group[end - 1]
+    return arrivals[start + 1] - arrivals[start], arrivals[end] - arrivals[end - 1]
 
 
 @njit(nogil=True, cache=True)
-def _add_squares(group: Integers, high: Wide, low: Wide) -> None:
-    """Σ gap² and Σ gap · next gap of a group."""
+def _add_squares(arrivals: Integers, row: Row) -> None:
+    """Σ gap² and Σ gap · next gap."""
     before = np.uint64(0)
-    square_high, square_low, product_high, product_low = high[0], low[0], high[1], low[1]
-    for row in range(1, group.size):
-        gap = np.uint64(group[row] - group[row - 1])
+    square_high, square_low = np.uint64(0), np.uint64(0)
+    product_high, product_low = np.uint64(0), np.uint64(0)
+    for place in range(1, arrivals.size):
+        gap = np.uint64(arrivals[place] - arrivals[place - 1])
         square_high, square_low = added(square_high, square_low, gap, gap)
         product_high, product_low = added(product_high, product_low, before, gap)
         before = gap
-    high[0], low[0], high[1], low[1] = square_high, square_low, product_high, product_low
+    _store(row, SQUARES, square_high, square_low)
+    _store(row, PRODUCTS, product_high, product_low)
 
 
 @njit(nogil=True, cache=True)
-def _add_logs(group: Integers, high: Wide, low: Wide) -> tuple[int, int]:
-    """Σ l² and Σ l · next l of a group's positive gaps; the number of its ties and Σ l."""
-    before = np.uint64(0)
-    ties, logs = 0, 0
-    square_high, square_low, product_high, product_low = high[2], low[2], high[3], low[3]
-    for row in range(1, group.size):
-        gap = group[row] - group[row - 1]
+def _add_logs(arrivals: Integers, row: Row) -> None:
+    """Ties; Σ l, Σ l² and Σ l · next l over the positive gaps."""
+    before, logs, ties = np.uint64(0), np.uint64(0), 0
+    square_high, square_low = np.uint64(0), np.uint64(0)
+    product_high, product_low = np.uint64(0), np.uint64(0)
+    for place in range(1, arrivals.size):
+        gap = arrivals[place] - arrivals[place - 1]
         tie = gap == 0
-        log = np.uint64(0) if tie else np.uint64(fixed_log(gap + tie))
-        ties, logs = ties + tie, logs + int(log)
-        square_high, square_low = added(square_high, square_low, log, log)
-        product_high, product_low = added(product_high, product_low, before, log)
+        ties += tie
+        log = np.uint64(fixed_log(gap + tie))  # of a tie that of one, which is zero
+        logs += log
+        square_high, square_low = added_half(square_high, square_low, log, log)
+        product_high, product_low = added_half(product_high, product_low, before, log)
         before = before if tie else log
-    high[2], low[2], high[3], low[3] = square_high, square_low, product_high, product_low
-    return ties, logs
+    row[TIES] = ties
+    _store(row, LOGS, np.uint64(0), logs)
+    _store(row, LOG_SQUARES, square_high, square_low)
+    _store(row, LOG_PRODUCTS, product_high, product_low)
+
+
+@njit(nogil=True, cache=True)
+def _store(row: Row, place: int, high: np.uint64, low: np.uint64) -> None:
+    row[place], row[place + 1] = np.int64(high), np.int64(low)
+
+
+@njit(nogil=True, cache=True)
+def _add(row: Row, place: int, x: int, y: int) -> None:
+    """Add a product to one of the sums; a factor that is not positive adds nothing."""
+    if x > 0 and y > 0:
+        high, low = added(np.uint64(row[place]), np.uint64(row[place + 1]), np.uint64(x), np.uint64(y))
+        _store(row, place, high, low)
+
+
+@njit(nogil=True, cache=True)
+def _join(left: Integers, left_rows: Integers, right: Integers, right_rows: Integers) -> tuple[Integers, Integers]:
+    """The rows of both sides together, and what `pairs.border` needs of those that both have."""
+    joined = np.empty((left_rows.size, _WIDTH), np.int64)
+    borders = np.full((left_rows.size, 5), -1)
+    for place in range(left_rows.size):
+        if left_rows[place] < 0:
+            joined[place] = right[right_rows[place]]
+        elif right_rows[place] < 0:
+            joined[place] = left[left_rows[place]]
+        else:
+            _join_rows(left[left_rows[place]], right[right_rows[place]], joined[place], borders[place])
+    return joined, borders
+
+
+@njit(nogil=True, cache=True)
+def _join_rows(left: Row, right: Row, both: Row, border: Row) -> None:
+    """One key's requests on both sides, and the gap between them, which joins the gaps around it to pairs."""
+    gap = right[FIRST] - left[LAST]
+    border[:] = left[LAST_GAP], left[LAST_POSITIVE], gap, right[FIRST_GAP], right[FIRST_POSITIVE]
+    both[REQUESTS], both[TIES] = left[REQUESTS] + right[REQUESTS], left[TIES] + right[TIES] + (gap == 0)
+    both[FIRST], both[LAST] = left[FIRST], right[LAST]
+    both[FIRST_GAP] = left[FIRST_GAP] if left[FIRST_GAP] >= 0 else gap
+    both[LAST_GAP] = right[LAST_GAP] if right[LAST_GAP] >= 0 else gap
+    positive = gap if gap > 0 else -1
+    after = right[FIRST_POSITIVE] if positive < 0 else positive
+    before = left[LAST_POSITIVE] if positive < 0 else positive
+    both[FIRST_POSITIVE] = left[FIRST_POSITIVE] if left[FIRST_POSITIVE] > 0 else after
+    both[LAST_POSITIVE] = right[LAST_POSITIVE] if right[LAST_POSITIVE] > 0 else before
+    for place in range(SQUARES, _WIDTH, 2):
+        low = np.uint64(left[place + 1]) + np.uint64(right[place + 1])
+        carry = np.int64(low < np.uint64(left[place + 1]))
+        both[place], both[place + 1] = left[place] + right[place] + carry, np.int64(low)
+    _add(both, SQUARES, gap, gap)
+    _add(both, PRODUCTS, left[LAST_GAP], gap)
+    _add(both, PRODUCTS, gap, right[FIRST_GAP])
+    _join_logs(left[LAST_POSITIVE], positive, right[FIRST_POSITIVE], both)
+
+
+@njit(nogil=True, cache=True)
+def _join_logs(before: int, gap: int, after: int, both: Row) -> None:
+    """What the gap at a border adds to the sums of logarithms; at a tie the positive gaps around it become neighbours."""
+    log_before = fixed_log(before) if before > 0 else 0
+    log_after = fixed_log(after) if after > 0 else 0
+    if gap < 0:
+        _add(both, LOG_PRODUCTS, log_before, log_after)
+        return
+    log = fixed_log(gap)
+    _add(both, LOGS, 1, log)
+    _add(both, LOG_SQUARES, log, log)
+    _add(both, LOG_PRODUCTS, log_before, log)
+    _add(both, LOG_PRODUCTS, log, log_after)

@@ -28,7 +28,6 @@ from llmtrace.summaries.histogram import bucket_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import polars as pl
 
     from llmtrace.summaries.cells import Cells
     from llmtrace.summaries.groups import Integers
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Codes = npt.NDArray[np.uint32]
 
-__all__ = ["ALL_GAPS", "POSITIVE_GAPS", "border", "spearman", "tally"]
+__all__ = ["ALL_GAPS", "POSITIVE_GAPS", "border", "bucket_of_gap", "count_pair", "drain", "list_pairs", "new_grid", "spearman"]
 
 ALL_GAPS, POSITIVE_GAPS = 0, 1
 LONGEST_BITS = 45
@@ -44,36 +43,17 @@ FEWEST_PAIRS = 3
 """With fewer pairs there is no correlation to speak of."""
 _COLUMN_BITS = 12
 _COLUMN = (1 << _COLUMN_BITS) - 1
-_FEW = 24
-"""So many pairs are counted faster by insertion than on a grid."""
 
 
-def tally(times_us: Integers, offsets: Integers, order: Integers, bits: int) -> Cells:
-    """The pairs of each group of arrivals.
+def border(gaps_us: Integers, bits: int) -> Cells:
+    """The pairs that a gap across a border makes with the gaps before and after it.
 
     Args:
-        times_us: arrivals, ascending within each group.
-        offsets: group g has the times from offsets[g] up to offsets[g + 1].
-        order: the groups, in the order of the answer's rows.
+        gaps_us: a row per key with the last gap before the border and the last positive one, the gap across it, and the first gap
+            after it and the first positive one; -1 is a gap that there is not.
         bits: significant bits.
     """
-    times, starts, groups = cells.frozen(times_us, offsets, order)
-    found: Cells = _tally(times, starts, groups, bits)
-    return found
-
-
-def border(left: pl.DataFrame, right: pl.DataFrame, gaps_us: Integers, bits: int) -> Cells:
-    """The pairs that a gap across a border makes, with the gaps before and after it.
-
-    Args:
-        left: per row `last_gap_us` and `last_positive_us` of the earlier requests, null where there is none.
-        right: per row `first_gap_us` and `first_positive_us` of the later ones.
-        gaps_us: the gap between both; negative where a row is on one side only, and makes no pair.
-        bits: significant bits.
-    """
-    before, positive_before = (left[name].fill_null(-1).to_numpy() for name in ("last_gap_us", "last_positive_us"))
-    after, positive_after = (right[name].fill_null(-1).to_numpy() for name in ("first_gap_us", "first_positive_us"))
-    found: Cells = _border((before, positive_before), gaps_us, (after, positive_after), bits)
+    found: Cells = _border(gaps_us, bits)
     return found
 
 
@@ -94,54 +74,18 @@ def spearman(found: Cells, bits: int, sequence: int) -> tuple[Integers, Floats, 
 
 
 @njit(nogil=True, cache=True)
-def _side(bits: int) -> int:
-    """How many buckets there are."""
-    return (LONGEST_BITS + 1 - bits) << bits
-
-
-@njit(nogil=True, cache=True)
-def _bucket(gap: int, bits: int) -> int:
+def bucket_of_gap(gap: int, bits: int) -> int:
+    """The row or the column of a gap, for kernels."""
     return min(bucket_of(gap, bits), _side(bits) - 1)
 
 
 @njit(nogil=True, cache=True)
-def _cell(earlier: int, later: int, bits: int) -> int:
-    """The number of a pair's cell in the upper half."""
-    return _bucket(earlier, bits) << _COLUMN_BITS | _bucket(later, bits)
-
-
-@njit(nogil=True, cache=True)
-def _place(code: int) -> tuple[int, int]:
-    """The row and the column of a cell."""
-    signed = int(np.int64(code))
-    return signed >> _COLUMN_BITS, signed & _COLUMN
-
-
-@njit(nogil=True, cache=True)
-def _tally(times: Integers, offsets: Integers, order: Integers, bits: int) -> tuple[Integers, Codes, Codes]:
-    side = _side(bits)
-    grid = np.zeros((2 * side, side), np.uint32)
-    reach = np.empty((2 * side, 2), np.int64)
-    reach[:, 0], reach[:, 1] = side, -1
-    ends = np.zeros(order.size + 1, np.int64)
-    found, counts = np.empty(2 * times.size + 1, np.uint32), np.empty(2 * times.size + 1, np.uint32)
-    for place in range(order.size):
-        group = times[offsets[order[place]] : offsets[order[place] + 1]]
-        if group.size < _FEW:
-            ends[place + 1] = _list_pairs(group, bits, found, counts, ends[place])
-        else:
-            low, high = _count(group, bits, grid, reach)
-            ends[place + 1] = _drain(grid, reach, low, high, found, counts, ends[place])
-    return ends, found[: ends[-1]].copy(), counts[: ends[-1]].copy()
-
-
-@njit(nogil=True, cache=True)
-def _list_pairs(times: Integers, bits: int, found: Codes, counts: Codes, first: int) -> int:
-    """Count the pairs of a few arrivals by insertion; the new size of `found`."""
+def list_pairs(arrivals: Integers, bits: int, found: Codes, counts: Codes, first: int) -> int:
+    """Count the pairs of a few arrivals among the cells of `found` from `first` on; where these end then."""
     apart = _side(bits) << _COLUMN_BITS
     before, positive, size = 0, 0, first
-    for row in range(1, times.size):
-        bucket = _bucket(times[row] - times[row - 1], bits)
+    for row in range(1, arrivals.size):
+        bucket = bucket_of_gap(arrivals[row] - arrivals[row - 1], bits)
         if row > 1:
             size = insert(before << _COLUMN_BITS | bucket, found, counts, first, size)
         if before == 0 and bucket > 0 and positive > 0:
@@ -151,24 +95,17 @@ def _list_pairs(times: Integers, bits: int, found: Codes, counts: Codes, first: 
 
 
 @njit(nogil=True, cache=True)
-def _count(times: Integers, bits: int, grid: Codes, reach: Integers) -> tuple[int, int]:
-    """Count the pairs of many arrivals in a grid; the rows that they reach over, and in `reach` the columns of each row."""
-    apart = grid.shape[1]
-    before = _bucket(times[1] - times[0], bits)
-    positive, low, high = before, apart, 0
-    for row in range(2, times.size):
-        bucket = _bucket(times[row] - times[row - 1], bits)
-        low, high = min(low, before), max(high, before)
-        _add(grid, reach, before, bucket)
-        if before == 0 and bucket > 0 and positive > 0:
-            high = max(high, apart + positive)
-            _add(grid, reach, apart + positive, bucket)
-        before, positive = bucket, bucket if bucket > 0 else positive
-    return low, high
+def new_grid(bits: int) -> tuple[Codes, Integers]:
+    """A grid to count many pairs in, by row and column; and per row the columns that are not zero, which are none."""
+    side = _side(bits)
+    reach = np.empty((2 * side, 2), np.int64)
+    reach[:, 0], reach[:, 1] = side, -1
+    return np.zeros((2 * side, side), np.uint32), reach
 
 
 @njit(nogil=True, cache=True)
-def _add(grid: Codes, reach: Integers, row: int, column: int) -> None:
+def count_pair(grid: Codes, reach: Integers, row: int, column: int) -> None:
+    """Count a pair in a grid; those of its lower half stand as many rows below as it has columns."""
     grid[row, column] += np.uint32(1)
     # Seldom true, so that the branches cost less than storing a minimum and a maximum each time.
     if column < reach[row, 0]:  # noqa: PLR1730
@@ -178,8 +115,8 @@ def _add(grid: Codes, reach: Integers, row: int, column: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _drain(grid: Codes, reach: Integers, low: int, high: int, found: Codes, counts: Codes, size: int) -> int:
-    """Move the counts out of the grid, which is zero and without reach before and after; the new size."""
+def drain(grid: Codes, reach: Integers, low: int, high: int, found: Codes, counts: Codes, size: int) -> int:
+    """Move the counts of rows from `low` to `high` out of a grid, to `found` from `size` on; where they end there."""
     side = grid.shape[1]
     for row in range(low, high + 1):
         for column in range(reach[row, 0], reach[row, 1] + 1):
@@ -191,36 +128,47 @@ def _drain(grid: Codes, reach: Integers, low: int, high: int, found: Codes, coun
 
 
 @njit(nogil=True, cache=True)
-def _border(
-    before: tuple[Integers, Integers], gaps: Integers, after: tuple[Integers, Integers], bits: int
-) -> tuple[Integers, Codes, Codes]:
-    ends = np.zeros(gaps.size + 1, np.int64)
-    found, counts = np.empty(4 * gaps.size, np.uint32), np.empty(4 * gaps.size, np.uint32)
-    for row in range(gaps.size):
-        size = ends[row]
-        if gaps[row] >= 0:
-            size = _insert_border(
-                (before[0][row], before[1][row]), gaps[row], (after[0][row], after[1][row]), bits, found, counts, size
-            )
-        ends[row + 1] = size
+def _side(bits: int) -> int:
+    """How many buckets there are."""
+    return (LONGEST_BITS + 1 - bits) << bits
+
+
+@njit(nogil=True, cache=True)
+def _cell(earlier: int, later: int, bits: int) -> int:
+    """The number of a pair's cell in the upper half."""
+    return bucket_of_gap(earlier, bits) << _COLUMN_BITS | bucket_of_gap(later, bits)
+
+
+@njit(nogil=True, cache=True)
+def _place(code: int) -> tuple[int, int]:
+    """The row and the column of a cell."""
+    signed = int(np.int64(code))
+    return signed >> _COLUMN_BITS, signed & _COLUMN
+
+
+@njit(nogil=True, cache=True)
+def _border(gaps: Integers, bits: int) -> tuple[Integers, Codes, Codes]:
+    ends = np.zeros(gaps.shape[0] + 1, np.int64)
+    found, counts = np.empty(4 * gaps.shape[0], np.uint32), np.empty(4 * gaps.shape[0], np.uint32)
+    for row in range(gaps.shape[0]):
+        ends[row + 1] = ends[row] if gaps[row, 2] < 0 else _insert_border(gaps[row], bits, found, counts, ends[row])
     return ends, found[: ends[-1]].copy(), counts[: ends[-1]].copy()
 
 
 @njit(nogil=True, cache=True)
-def _insert_border(
-    before: tuple[int, int], gap: int, after: tuple[int, int], bits: int, found: Codes, counts: Codes, first: int
-) -> int:
-    """The pairs that a gap makes with its neighbours; -1 is no neighbour. The new size."""
+def _insert_border(gaps: Integers, bits: int, found: Codes, counts: Codes, first: int) -> int:
+    """The pairs that a gap makes with its neighbours; the new size of `found`."""
+    before, positive_before, gap, after, positive_after = gaps
     size = first
-    if before[0] >= 0:
-        size = insert(_cell(before[0], gap, bits), found, counts, first, size)
-    if after[0] >= 0:
-        size = insert(_cell(gap, after[0], bits), found, counts, first, size)
+    if before >= 0:
+        size = insert(_cell(before, gap, bits), found, counts, first, size)
+    if after >= 0:
+        size = insert(_cell(gap, after, bits), found, counts, first, size)
     if gap == 0:
-        return _insert_apart(before[1], after[1], bits, found, counts, first, size)
-    if before[0] == 0:
-        size = _insert_apart(before[1], gap, bits, found, counts, first, size)
-    return _insert_apart(gap, after[1], bits, found, counts, first, size) if after[0] == 0 else size
+        return _insert_apart(positive_before, positive_after, bits, found, counts, first, size)
+    if before == 0:
+        size = _insert_apart(positive_before, gap, bits, found, counts, first, size)
+    return _insert_apart(gap, positive_after, bits, found, counts, first, size) if after == 0 else size
 
 
 @njit(nogil=True, cache=True)

@@ -100,14 +100,15 @@ def dispersion(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("requests").filter(closed).sum(),
         pl.col("squares").filter(closed).sum(),
     )
-    windows = pl.col("windows")
-    mean = pl.when(windows > 0).then(pl.col("requests") / windows)
-    variance = moments.deviation(windows, pl.col("requests"), pl.col("squares")).pow(2)
-    return found.sort("width_us").select(
+    found = found.sort("width_us")
+    windows, requests = found["windows"], found["requests"]
+    mean = (requests / windows).set(windows < 1, None)
+    variance = moments.deviation(windows, requests, found["squares"]).pow(2)
+    return found.select(
         (pl.col("width_us") / 1e6).alias("window_s"),
         "windows",
         mean.alias("mean_requests"),
-        pl.when(mean > 0).then(variance / mean).alias("index_of_dispersion"),
+        (variance / mean).set((requests < 1).fill_null(value=True), None).alias("index_of_dispersion"),
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from llmtrace.summaries import hours
+from llmtrace.summaries import by_key, hours
 from llmtrace.summaries.histogram import bucket_of, bucket_starts
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.summary import plans
@@ -34,7 +34,7 @@ def frame_of(rows: Sequence[tuple[int, int]]) -> pl.DataFrame:
 
 
 def state_of(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    found = plans(frame.lazy(), hours.summaries("model_key"))
+    found = plans(by_key.plan(frame.lazy(), "model_key"), hours.summaries())
     return dict(zip(found, pl.collect_all(list(found.values())), strict=True))
 
 

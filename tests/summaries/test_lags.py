@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,18 +14,17 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from scipy import stats
 
-from llmtrace.summaries import lags
+from llmtrace.summaries import by_key, lags
 from llmtrace.summaries.keys import UNKNOWN
+from llmtrace.summaries.summary import plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from functools import partial
     from pathlib import Path
 
 BITS = 3
 TIMES = st.integers(0, 12) | st.integers(0, 10**7) | st.integers(-(10**14), 10**14)
 ROWS = st.lists(st.tuples(TIMES, st.sampled_from([UNKNOWN, 1, 2, 2**64 - 1])), max_size=40)
-Parts = "Callable[..., list[pl.DataFrame]]"
 
 
 def frame_of(rows: list[tuple[int, int]]) -> pl.DataFrame:
@@ -35,10 +36,9 @@ def gaps_of(frame: pl.DataFrame, key: int) -> list[int]:
     return frame.filter(pl.col("model_key") == key)["timestamp"].to_physical().diff().drop_nulls().to_list()
 
 
-def combined(bits: int = BITS) -> partial[pl.DataFrame]:
-    from functools import partial
-
-    return partial(lags.combine, bits=bits)
+def state_of(frame: pl.DataFrame, bits: int = BITS) -> pl.DataFrame:
+    keyed = by_key.plan(frame.lazy(), "model_key")
+    return plans(keyed, {"keys": lags.summary(bits=bits)})["keys"].collect()
 
 
 def pearson(gaps: list[float]) -> float | None:
@@ -55,24 +55,33 @@ def spearman(gaps: list[int]) -> float | None:
     return float(stats.spearmanr(earlier, later).statistic)
 
 
-@given(ROWS, st.lists(st.integers(0, 40), max_size=4))
-def test_no_cut_changes_a_bit(
-    of_whole: Callable[..., pl.DataFrame],
-    of_parts: Callable[..., list[pl.DataFrame]],
-    rows: list[tuple[int, int]],
-    cuts: list[int],
-) -> None:
-    frame, summary = frame_of(rows), lags.summary("model_key", bits=BITS)
-    whole = of_whole(summary, frame)
-    for found in of_parts(summary, combined(), frame, cuts):
+@given(ROWS, st.lists(st.integers(0, 40), max_size=4).map(sorted))
+def test_no_cut_changes_a_bit(rows: list[tuple[int, int]], cuts: list[int]) -> None:
+    frame = frame_of(rows)
+    whole = state_of(frame)
+    parts = [state_of(frame[start:end]) for start, end in pairwise([0, *cuts, max(frame.height, *cuts, 0)])]
+    together = partial(lags.combine, bits=BITS)
+    from_left = reduce(lambda left, right: together([left, right]), parts)
+    from_right = reduce(lambda right, left: together([left, right]), reversed(parts))
+    for found in (from_left, from_right, together(parts)):
         assert_frame_equal(found, whole)
         assert_frame_equal(lags.describe(found, bits=BITS), lags.describe(whole, bits=BITS), check_exact=True)
 
 
+@given(st.lists(TIMES, max_size=30), st.lists(st.integers(0, 30), max_size=3))
+def test_all_requests_are_one_key_without_a_column(
+    of_whole: Callable[..., pl.DataFrame], of_parts: Callable[..., list[pl.DataFrame]], times: list[int], cuts: list[int]
+) -> None:
+    frame, summary = frame_of([(time, lags.WHOLE) for time in times]), lags.summary_of_all(bits=BITS)
+    assert_frame_equal(of_whole(summary, frame), state_of(frame))
+    for found in of_parts(summary, partial(lags.combine, bits=BITS), frame, cuts):
+        assert_frame_equal(found, state_of(frame))
+
+
 @given(ROWS)
-def test_counts_and_moments_are_those_of_the_gaps(of_whole: Callable[..., pl.DataFrame], rows: list[tuple[int, int]]) -> None:
+def test_counts_and_moments_are_those_of_the_gaps(rows: list[tuple[int, int]]) -> None:
     frame = frame_of(rows)
-    described = lags.describe(of_whole(lags.summary("model_key", bits=BITS), frame), bits=BITS)
+    described = lags.describe(state_of(frame), bits=BITS)
     assert described["key"].to_list() == sorted({key for _, key in rows} - {UNKNOWN})
     for row in described.iter_rows(named=True):
         gaps = gaps_of(frame, row["key"])
@@ -90,9 +99,9 @@ def test_counts_and_moments_are_those_of_the_gaps(of_whole: Callable[..., pl.Dat
 
 
 @given(ROWS)
-def test_correlations_are_those_of_consecutive_gaps(of_whole: Callable[..., pl.DataFrame], rows: list[tuple[int, int]]) -> None:
+def test_correlations_are_those_of_consecutive_gaps(rows: list[tuple[int, int]]) -> None:
     frame = frame_of(rows)
-    described = lags.describe(of_whole(lags.summary("model_key", bits=BITS), frame), bits=BITS)
+    described = lags.describe(state_of(frame), bits=BITS)
     for row in described.iter_rows(named=True):
         gaps = gaps_of(frame, row["key"])
         positive = [gap for gap in gaps if gap > 0]
@@ -112,7 +121,7 @@ def test_correlations_are_those_of_consecutive_gaps(of_whole: Callable[..., pl.D
 
 @pytest.mark.parametrize("bits", [2, 5])
 @pytest.mark.parametrize("dependence", [-0.6, 0.0, 0.3, 0.9])
-def test_binned_ranks_come_close_to_exact_ones(of_whole: Callable[..., pl.DataFrame], bits: int, dependence: float) -> None:
+def test_binned_ranks_come_close_to_exact_ones(bits: int, dependence: float) -> None:
     generator = np.random.default_rng(7)
     noise = generator.normal(size=20_000)
     walk = [noise[0]]
@@ -120,20 +129,20 @@ def test_binned_ranks_come_close_to_exact_ones(of_whole: Callable[..., pl.DataFr
         walk.append(dependence * walk[-1] + step)
     gaps = np.exp(9 + np.array(walk)).astype(np.int64)
     frame = frame_of([(int(time), 1) for time in np.cumsum(gaps)])
-    row = lags.describe(of_whole(lags.summary("model_key", bits=bits), frame), bits=bits).row(0, named=True)
+    row = lags.describe(state_of(frame, bits), bits=bits).row(0, named=True)
     exact = spearman(gaps[1:].tolist())
     assert row["lag1_spearman"] == pytest.approx(exact, abs=0.02 if bits == 2 else 0.001)
     assert abs(row["lag1_spearman"] - exact) <= row["lag1_spearman_bound"] < (0.12 if bits == 2 else 0.02)
 
 
-def test_a_regular_stream_does_not_vary_at_all(of_whole: Callable[..., pl.DataFrame]) -> None:
+def test_a_regular_stream_does_not_vary_at_all() -> None:
     frame = frame_of([(time * 333_333_333_333, 1) for time in range(1000)])
-    row = lags.describe(of_whole(lags.summary("model_key", bits=BITS), frame), bits=BITS).row(0, named=True)
+    row = lags.describe(state_of(frame), bits=BITS).row(0, named=True)
     assert (row["std_gap_s"], row["cv"], row["burstiness"]) == (0.0, 0.0, -1.0)
     assert row["lag1_pearson"] is None
 
 
-def test_a_summary_survives_parquet(of_whole: Callable[..., pl.DataFrame], tmp_path: Path) -> None:
-    found = of_whole(lags.summary("model_key", bits=BITS), frame_of([(0, 1), (10**14, 1), (3 * 10**14, 1)] * 9))
+def test_a_summary_survives_parquet(tmp_path: Path) -> None:
+    found = state_of(frame_of([(0, 1), (10**14, 1), (3 * 10**14, 1)] * 9))
     found.write_parquet(tmp_path / "lags.parquet")
     assert_frame_equal(pl.read_parquet(tmp_path / "lags.parquet"), found)

@@ -30,7 +30,7 @@ def test_a_deviation_is_that_of_exact_fractions(values: list[int]) -> None:
         {"n": [len(values)], "sum": [sum(values)], "squares": [sum(value**2 for value in values)]},
         {"n": pl.Int64, "sum": pl.Int64, "squares": pl.Int128},
     )
-    found = frame.select(moments.deviation(pl.col("n"), pl.col("sum"), pl.col("squares"))).item()
+    found = moments.deviation(frame["n"], frame["sum"], frame["squares"]).item()
     expected = root(spread(values, values) / (len(values) - 1)) if len(values) > 1 else None
     assert found == (None if expected is None else pytest.approx(expected, rel=1e-14))
 
@@ -47,7 +47,7 @@ def test_a_correlation_is_that_of_exact_fractions(pairs: list[tuple[int, int]]) 
         "xy": sum(x * y for x, y in pairs),
     }
     frame = pl.DataFrame({name: pl.Series([value], dtype=pl.Int128) for name, value in sums.items()})
-    found = frame.select(moments.correlation(moments.Sums(**{name: pl.col(name) for name in sums}))).item()
+    found = moments.correlation(moments.Sums(**{name: frame[name] for name in sums})).item()
     if len(pairs) < 3 or len(set(xs)) == 1 or len(set(ys)) == 1:
         assert found is None
     else:
@@ -59,4 +59,4 @@ def test_a_correlation_is_that_of_exact_fractions(pairs: list[tuple[int, int]]) 
 def test_what_does_not_vary_deviates_by_exactly_nothing() -> None:
     frame = pl.DataFrame({"n": [10**6], "sum": [10**6 * 999_999_999_999], "squares": [10**6 * 999_999_999_999**2]}, strict=False)
     frame = frame.with_columns(pl.col("squares").cast(pl.Int128))
-    assert frame.select(moments.deviation(pl.col("n"), pl.col("sum"), pl.col("squares"))).item() == 0.0
+    assert moments.deviation(frame["n"], frame["sum"], frame["squares"]).item() == 0.0

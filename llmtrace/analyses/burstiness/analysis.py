@@ -12,7 +12,7 @@ from llmtrace.analyses.burstiness import fits, notes, tables
 from llmtrace.analyses.burstiness.definitions import definitions
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
-from llmtrace.summaries import clock, hours, jitter, keys, lags, parameters, windows
+from llmtrace.summaries import by_key, clock, hours, jitter, keys, lags, parameters, windows
 from llmtrace.summaries.intervals import Interval
 from llmtrace.summaries.summary import plans
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from llmtrace.analyses.base import State
-    from llmtrace.summaries.summary import Summary
 
 __all__ = ["KEYS", "Burstiness"]
 
@@ -85,19 +84,11 @@ class Burstiness:
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""
-        stamped = self._keyed(part)
-        moved = stamped if self.jitter is None else jitter.spread(stamped, self.spread_us, self.jitter)
-        kernels = {
-            "process": lags.summary(bits=tables.BITS),
-            "keys": lags.summary("key", bits=tables.BITS_BY_KEY),
-            "counts": windows.counts(WINDOWS),
-            "windows": windows.gaps(CV_WINDOW),
-            **hours.summaries("key"),
-        }
+        requests = self._keyed(part)
         return {
             "parameters": parameters.plan(by=self.by, jitter=self.jitter, spread_us=self.spread_us),
-            "names": self._names(part),
-            **self._measured(stamped, moved, kernels),
+            "names": self._names(requests),
+            **self._measured(requests.select("timestamp", "key")),
         }
 
     def combine(self, states: Sequence[State]) -> State:
@@ -134,21 +125,34 @@ class Burstiness:
         )
 
     def _keyed(self, part: pl.LazyFrame) -> pl.LazyFrame:
-        key = pl.lit(lags.WHOLE, pl.UInt64) if self.by == "all" else keys.key(self.by)
-        return part.select("timestamp", key.alias("key"))
+        """Requests with their `key`, and the column that it is made of."""
+        if self.by == "all":
+            return part.select("timestamp", pl.lit(lags.WHOLE, pl.UInt64).alias("key"))
+        return part.select("timestamp", self.by, keys.key(self.by).alias("key")).cache()
 
-    def _names(self, part: pl.LazyFrame) -> pl.LazyFrame:
+    def _names(self, requests: pl.LazyFrame) -> pl.LazyFrame:
         if self.by == "all":
             return pl.LazyFrame({"key": [lags.WHOLE], "name": ["all requests"]}, schema={"key": pl.UInt64, "name": pl.String})
-        return keys.names(part.select(keys.key(self.by).alias("key"), self.by), "key", self.by)
+        return keys.names(requests, "key", self.by)
 
-    def _measured(self, stamped: pl.LazyFrame, moved: pl.LazyFrame, kernels: Mapping[str, Summary]) -> Mapping[str, pl.LazyFrame]:
+    def _measured(self, stamped: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:
         """The gaps where requests are moved to, and the clock as it stamped them."""
+        in_time = {
+            "process": lags.summary_of_all(bits=tables.BITS),
+            "counts": windows.counts(WINDOWS),
+            "windows": windows.gaps(CV_WINDOW),
+        }
+        per_key = {"keys": lags.summary(bits=tables.BITS_BY_KEY), **hours.summaries()}
         clocks = clock.summaries()
         if self.jitter is None:
-            return plans(stamped, {**kernels, **clocks})
+            return {**plans(stamped, {**in_time, **clocks}), **plans(by_key.plan(stamped, "key"), per_key)}
+        moved = jitter.spread(stamped, self.spread_us, self.jitter).cache()
         after = {f"{_MOVED}{name}": summary for name, summary in clocks.items()}
-        return {**plans(moved, {**kernels, **after}), **plans(stamped, clocks)}
+        return {
+            **plans(moved, {**in_time, **after}),
+            **plans(by_key.plan(moved, "key"), per_key),
+            **plans(stamped, clocks),
+        }
 
     def _moved_clock(self, states: Sequence[State]) -> State:
         if self.jitter is None:

@@ -128,7 +128,7 @@ def by_hour(state: State, found: Found) -> pl.DataFrame:
     }
     median, valid = pl.col("cv_median"), pl.col("valid")
     return (
-        closed.with_columns(**columns)
+        closed.with_columns(**columns, load_cv=_load_cv(closed))
         .filter(valid >= LEAST_VALID_HOURS)
         .join(found.described.select("key", "name", "lag1_spearman_positive", total="requests"), on="key")
         .filter(pl.col("total") > LEAST_REQUESTS)
@@ -144,7 +144,7 @@ def by_hour(state: State, found: Found) -> pl.DataFrame:
             (pl.col("above_1") / valid).alias("share_hours_cv_above_1"),
             (pl.col("above_2") / valid).alias("share_hours_cv_above_2"),
             pl.col("busy").alias("busy_hours"),
-            _load_cv().alias("load_cv"),
+            "load_cv",
             (pl.col("most_requests") / pl.col("load_median")).alias("load_peak_to_median"),
             pl.col("lag1_spearman_positive").alias("lag1_spearman"),
         )
@@ -159,19 +159,17 @@ def dispersion(state: State, found: Found) -> pl.DataFrame:
 
 def cv_windows(state: State, width: Interval) -> pl.DataFrame:
     """The gaps within each window that has requests, in order of time."""
-    gaps, total = pl.col("requests") - 1, pl.col("last_us") - pl.col("first_us")
-    mean_s, std_s = total / gaps / 1e6, moments.deviation(gaps, total, pl.col("squares")) / 1e6
-    return (
-        state["windows"]
-        .rechunk()
-        .select(
-            pl.from_epoch("start_us", "us").alias("time"),
-            "requests",
-            (pl.col("requests") / width.seconds).alias("requests_per_s"),
-            gaps.alias("gaps"),
-            pl.when(gaps > 0).then(mean_s).alias("mean_gap_s"),
-            pl.when(total > 0).then(std_s / mean_s).alias("cv"),
-        )
+    found = state["windows"].rechunk()
+    gaps, total = found["requests"] - 1, found["last_us"] - found["first_us"]
+    mean_s = (total / gaps / 1e6).set(gaps < 1, None)
+    std_s = moments.deviation(gaps, total, found["squares"]) / 1e6
+    return found.select(
+        pl.from_epoch("start_us", "us").alias("time"),
+        "requests",
+        (pl.col("requests") / width.seconds).alias("requests_per_s"),
+        gaps.alias("gaps"),
+        mean_s.alias("mean_gap_s"),
+        (std_s / mean_s).set(total < 1, None).alias("cv"),
     )
 
 
@@ -182,7 +180,7 @@ def _quantiles(closed: pl.DataFrame, of: str, at: list[float]) -> npt.NDArray[np
     return quantiles(closed.select(pl.col(name).alias(alias) for name, alias in names.items()), at, bits=hours.BITS)
 
 
-def _load_cv() -> pl.Expr:
+def _load_cv(closed: pl.DataFrame) -> pl.Series:
     """The coefficient of variation of requests over busy hours."""
-    busy, requests = pl.col("busy"), pl.col("requests")
-    return moments.deviation(busy, requests, pl.col("squares")) / (requests / busy)
+    busy, requests = closed["busy"], closed["requests"]
+    return moments.deviation(busy, requests, closed["squares"]) / (requests / busy)

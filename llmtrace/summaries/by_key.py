@@ -1,0 +1,68 @@
+"""The arrivals of each key: what summaries of gaps per key walk through.
+
+Several summaries of a part share one such arrangement, which a counting sort makes in a few nanoseconds a row.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numba import njit
+
+from llmtrace.summaries.cells import frozen, list_of, list_parts
+from llmtrace.summaries.groups import group
+from llmtrace.summaries.keys import UNKNOWN
+
+if TYPE_CHECKING:
+    from llmtrace.summaries.groups import Ids, Integers, Keys
+
+__all__ = ["plan", "read"]
+
+
+def plan(frame: pl.LazyFrame, by: str) -> pl.LazyFrame:
+    """A row per known key: `key`, ascending, and `arrivals`, a list of its times in microseconds since 1970, ascending.
+
+    Args:
+        frame: requests, sorted by `timestamp`.
+        by: a column of keys.
+    """
+    schema: dict[str, pl.DataType] = {"key": pl.UInt64(), "arrivals": pl.List(pl.Int64())}
+    return frame.select(pl.col("timestamp").to_physical(), by).map_batches(partial(_arranged, by=by), schema=schema)
+
+
+def read(frame: pl.DataFrame) -> tuple[Keys, Integers, Integers]:
+    """Such rows as arrays: the keys, the arrivals key by key, and where those of each begin, and the number of all."""
+    offsets, times = list_parts(frame["arrivals"])
+    return frame["key"].to_numpy(), times, offsets
+
+
+def _arranged(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
+    groups = group(frame, by)
+    known = (groups.labels["key"] != UNKNOWN).to_numpy()
+    order, (times,) = groups.order[known], frozen(frame["timestamp"].to_numpy())
+    offsets, arrivals = _arrange(groups.ids, order, times, groups.order.size)
+    return pl.DataFrame([groups.labels["key"].filter(known).alias("key"), list_of("arrivals", offsets, arrivals)])
+
+
+@njit(nogil=True, cache=True)
+def _arrange(ids: Ids, order: Integers, times: Integers, groups: int) -> tuple[Integers, Integers]:
+    """The times of the rows of the groups in `order`, group by group, and where those of each begin."""
+    place = np.zeros(groups, np.int64)
+    for one in ids:
+        place[one] += 1
+    offsets = np.zeros(order.size + 1, np.int64)
+    for rank in range(order.size):
+        offsets[rank + 1] = offsets[rank] + place[order[rank]]
+    place[:] = -1
+    for rank in range(order.size):
+        place[order[rank]] = offsets[rank]
+    arranged = np.empty(offsets[-1], np.int64)
+    for row in range(times.size):
+        at = place[ids[row]]
+        if at >= 0:
+            arranged[at] = times[row]
+            place[ids[row]] = at + 1
+    return offsets, arranged
