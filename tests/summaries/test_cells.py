@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from llmtrace.summaries import cells
 
-ROWS = st.dictionaries(st.integers(0, 4), st.lists(st.integers(0, 6), max_size=8), max_size=5)
+PLACES = st.integers(0, 6) | st.sampled_from([300, 70_000, 2**32 - 1])
+ROWS = st.dictionaries(st.integers(0, 4), st.lists(PLACES, max_size=8), max_size=5)
 
 
 def flat(rows: dict[int, list[int]]) -> tuple[cells.Cells, list[int]]:
