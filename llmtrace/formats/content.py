@@ -20,7 +20,20 @@ from llmtrace.formats.spool import CHUNK
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PARQUET", "Head", "Wrap", "damaged", "is_junk", "look", "members", "opened", "text_encoding", "unwrapped", "wrap_of"]
+__all__ = [
+    "PARQUET",
+    "Head",
+    "Wrap",
+    "damaged",
+    "is_junk",
+    "look",
+    "members",
+    "opened",
+    "reason",
+    "text_encoding",
+    "unwrapped",
+    "wrap_of",
+]
 
 Wrap: TypeAlias = Literal["gzip", "zstd", "zip"]
 Stream: TypeAlias = "IO[bytes] | gzip.GzipFile"
@@ -40,6 +53,9 @@ BOMS = (
 )
 HEAD_BYTES = 1 << 20
 _BROKEN_ZIP = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+_OFFICE = {"[Content_Types].xml", "mimetype"}
+"""What the archives that spreadsheets are stored as hold, of one maker or another."""
+_ADVICE = "You might want to try"
 LONGEST_LINE = 1 << 26
 """Where the search for the end of a first line is given up: there is one line, or none."""
 
@@ -98,11 +114,15 @@ def text_encoding(data: bytes, name: str) -> str:
     """
     marked = next((encoding for bom, encoding in BOMS if data.startswith(bom)), None)
     if marked is None and b"\0" in data:
-        raise InputError(
-            f"{name} is neither Parquet nor text",
-            "Give Parquet, CSV, TSV or JSON lines, plain or in gzip, zstd or zip; a spreadsheet must be saved as CSV first.",
-        )
+        raise _neither(name)
     return marked or "utf-8"
+
+
+def _neither(name: str) -> InputError:
+    return InputError(
+        f"{name} is neither Parquet nor text",
+        "Give Parquet, CSV, TSV or JSON lines, plain or in gzip, zstd or zip; a spreadsheet must be saved as CSV first.",
+    )
 
 
 @contextmanager
@@ -137,10 +157,12 @@ def members(path: str, name: str) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Name and content of the files in a zip archive.
 
     Raises:
-        InputError: if the archive is damaged or has no files.
+        InputError: if the archive is damaged, has no files, or is an office document.
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            if _OFFICE & set(archive.namelist()):
+                raise _neither(name)
             inside = [entry for entry in archive.infolist() if not entry.is_dir() and not is_junk(PurePosixPath(entry.filename))]
             yield from ((entry.filename, _chunks(archive, entry, name)) for entry in inside)
     except _BROKEN_ZIP as error:
@@ -162,10 +184,16 @@ def is_junk(path: PurePosixPath) -> bool:
 
 def damaged(name: str, error: Exception) -> InputError:
     """The error for a source whose content cannot be read to its end."""
-    reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
     return InputError(
-        f"{name} is damaged: {reason}", "Copy or download the file again; if it is text, look for a quote that is not closed."
+        f"{name} is damaged: {reason(error)}",
+        "Copy or download the file again; if it is text, look for a quote that is not closed.",
     )
+
+
+def reason(error: Exception) -> str:
+    """What a library says went wrong, in a line, without its advice to programmers."""
+    said = " ".join(str(error).split()).partition(_ADVICE)[0]
+    return said[:200].rstrip(". ") or type(error).__name__
 
 
 def _chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> Iterator[bytes]:

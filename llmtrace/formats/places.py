@@ -40,10 +40,19 @@ def expand(source: str) -> list[Place]:
     """The files behind one source: a file itself, the trace files of a folder by path, the matches of a glob by path.
 
     Raises:
-        InputError: if there are none.
+        InputError: if there are none, or the way to them is barred.
     """
+    if not source:
+        raise InputError("A source has an empty name", "Give a file, a folder, a glob or an address; . is the current folder.")
     if "://" in source:
         return _stored(source)
+    try:
+        return _local(source)
+    except OSError as error:
+        raise InputError(f"{source} cannot be read: {error.strerror}", "Check the path and its permissions.") from None
+
+
+def _local(source: str) -> list[Place]:
     if Path(source).exists():
         return _below(source) if Path(source).is_dir() else [Place(source, source)]
     if glob.has_magic(source):

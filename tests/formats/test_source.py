@@ -42,7 +42,7 @@ def tree(tmp_path: Path) -> Path:
         if name.endswith("parquet"):
             pl.DataFrame({"t": [name]}).write_parquet(path)
         else:
-            path.write_bytes(gzip.compress(CSV.encode()) if name.endswith("gz") else CSV.encode())
+            path.write_bytes(gzip.compress(CSV.encode(), mtime=0) if name.endswith("gz") else CSV.encode())
     (tmp_path / "a/2.jsonl").write_text('{"t": 1}\n')
     for junk in (
         "._b.csv",
@@ -186,7 +186,7 @@ class _Stdin:
 
 
 @pytest.mark.parametrize(
-    "data", [CSV.encode(), gzip.compress(CSV.encode()), CSV.encode("utf-16"), CSV.replace(",", "\t").encode()]
+    "data", [CSV.encode(), gzip.compress(CSV.encode(), mtime=0), CSV.encode("utf-16"), CSV.replace(",", "\t").encode()]
 )
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", _Stdin(data))
@@ -225,6 +225,17 @@ def test_what_is_not_there(tree: Path) -> None:
     (tree / "void").mkdir()
     with pytest.raises(InputError, match="void holds no trace files"):
         find([str(tree / "void")])
+
+
+def test_names_that_lead_nowhere() -> None:
+    with pytest.raises(InputError, match="empty name"):
+        find([""])
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        find(["a" * 5_000])
+    for address in ("file:///no/such/file.parquet", "nowhere://a/b.parquet", "s3:///b.parquet"):
+        with pytest.raises(InputError, match=f"{address} cannot be read: ") as caught:
+            find([address])
+        assert caught.value.hint.startswith("Check the address")
 
 
 def test_one_empty_file_in_a_folder_is_named(tree: Path) -> None:

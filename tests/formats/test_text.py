@@ -69,10 +69,10 @@ SHAPES: dict[str, bytes] = {
     "separator hint": ("sep=;\n" + CSV.replace(",", ";")).encode(),
     "quoted": ("\n".join(",".join(f'"{field}"' for field in line.split(",")) for line in [HEADER, *ROWS])).encode(),
     "spaces in the header": CSV.replace(HEADER, " timestamp , input_tokens,output_tokens , model").encode(),
-    "gzip": gzip.compress(CSV.encode()),
+    "gzip": gzip.compress(CSV.encode(), mtime=0),
     "gzip in two members": gzip.compress(CSV[:50].encode()) + gzip.compress(CSV[50:].encode()),
-    "gzip twice": gzip.compress(gzip.compress(CSV.encode())),
-    "gzip of utf-16": gzip.compress(CSV.encode("utf-16")),
+    "gzip twice": gzip.compress(gzip.compress(CSV.encode(), mtime=0), mtime=0),
+    "gzip of utf-16": gzip.compress(CSV.encode("utf-16"), mtime=0),
     "zstd": zstd(CSV.encode()),
     "zip": zipped(trace=CSV.encode()),
     "zip with junk": zipped(
@@ -200,11 +200,12 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "empty gzip": (gzip.compress(b""), "is empty"),
     "empty array": (b"[]", "is empty"),
     "gzip cut off": (gzip.compress(CSV.encode() * 50)[:-20], "is damaged"),
-    "gzip with noise": (gzip.compress(CSV.encode())[:30] + b"noise" * 20, "is damaged"),
+    "gzip with noise": (gzip.compress(CSV.encode(), mtime=0)[:30] + b"noise" * 20, "is damaged"),
     "zstd cut off": (zstd(CSV.encode() * 500)[:-8], "is damaged"),
     "zip cut off": (zipped(trace=CSV.encode())[:-30], "is damaged"),
     "zip with a broken member": (zipped(trace=CSV.encode() * 50).replace(b"\n", b"\r", 1)[:60] + b"\xff" * 200, "is damaged"),
     "zip of nothing": (zipped(), "archive without files"),
+    "spreadsheet": (zipped(**{"[Content_Types].xml": b"<x/>", "xl/workbook.xml": b"<x/>"}), "neither Parquet nor text"),
     "zip of junk": (zipped(**{"__MACOSX/._a": b"x"}), "archive without files"),
     "parquet cut off": (b"PAR1" + b"\0" * 100, "is damaged"),
     "parquet magic alone": (b"PAR1", "is damaged"),
@@ -227,6 +228,13 @@ def test_damaged_files_are_refused_by_name(write: Write, case: str) -> None:
         find([str(path)])
     assert str(path) in caught.value.message
     assert caught.value.hint
+
+
+def test_a_library_is_quoted_without_its_advice(write: Write) -> None:
+    (source,) = find([str(write(f'{HEADER}\n2025-04-11 12:00:00,5,1,"m" x\n'))])
+    with pytest.raises(InputError, match="is damaged: could not parse") as caught:
+        source.raw()
+    assert "You might" not in caught.value.message
 
 
 def test_damage_behind_the_first_rows_is_told_by_the_source(write: Write) -> None:
