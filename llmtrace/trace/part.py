@@ -35,7 +35,8 @@ class Opened:
         if self is other:
             return True
         parquet = self.source.kind == other.source.kind == "parquet"
-        return parquet and self.schema == other.schema and _same(self.reading, other.reading)
+        # Equal dicts may be in different orders, but frames are put together by the places of their columns.
+        return parquet and list(self.schema.items()) == list(other.schema.items()) and _same(self.reading, other.reading)
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,24 @@ def test_sources_with_different_columns_are_one_trace(tmp_path: Path) -> None:
     assert frame.drop("timestamp").rows() == [("a", None), (None, "m"), ("b", None), (None, "n")]
 
 
+def test_sources_with_their_columns_in_another_order_are_one_trace(tmp_path: Path) -> None:
+    requests(minutes(0, 2), user=["a", "b"]).write_parquet(tmp_path / "a.parquet")
+    requests(minutes(1, 3), user=["c", "d"]).select("user", "timestamp", "output_tokens", "input_tokens").write_parquet(
+        tmp_path / "b.parquet"
+    )
+    [part] = open_trace([str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")]).parts()
+    assert part.frame(["user"]).collect()["user"].to_list() == ["a", "c", "b", "d"]
+
+
+def test_a_hive_key_fills_only_the_files_without_its_column(tmp_path: Path) -> None:
+    for name in ("m", "n"):
+        (tmp_path / f"model={name}").mkdir()
+    requests(minutes(0, 2), user=["a", "b"]).write_parquet(tmp_path / "model=m/a.parquet")
+    requests(minutes(1, 3), model=["x", "y"], user=["c", "d"]).write_parquet(tmp_path / "model=n/b.parquet")
+    [part] = open_trace(str(tmp_path)).parts()
+    assert part.frame(["model"]).collect()["model"].to_list() == ["m", "x", "m", "y"]
+
+
 def test_clocks_do_not_mix(tmp_path: Path) -> None:
     requests(minutes(0)).write_parquet(tmp_path / "utc.parquet")
     requests([5.5]).write_csv(tmp_path / "relative.csv")
