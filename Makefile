@@ -9,7 +9,7 @@ demo: $(VENV)/installed
 	$(VENV)/bin/llmtrace stats sample_traces/year --output demo --force
 
 test: check
-	$(VENV)/bin/python -m pytest -q
+	$(VENV)/bin/python -m pytest -q -n auto
 
 check: $(VENV)/installed-test
 	$(VENV)/bin/ruff format --check

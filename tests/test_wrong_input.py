@@ -86,7 +86,7 @@ NOT_TEXT = "Give Parquet, CSV, TSV or JSON lines, plain or in gzip, zstd or zip;
         ),
         (
             "cut.csv.gz",
-            gzip.compress(ROWS.encode())[:-9],
+            gzip.compress(ROWS.encode(), mtime=0)[:-9],
             3,
             "cut.csv.gz is damaged: Compressed file ended before the end-of-stream marker was reached",
             DAMAGED,
