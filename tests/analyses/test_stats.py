@@ -490,5 +490,5 @@ class TestNotes:
         rows = [row_at(START, model="m", input_tokens=tokens)]
         notes = " ".join(note for note in measured(Stats("1m"), frame_of(rows)).notes if "Percentiles" in note)
         assert {scope for scope in ("overall", "per model") if scope in notes} == told
-        assert ("0.20% from 512 tokens" in notes) == ("per model" in told)
-        assert ("0.02% from 4,096 tokens" in notes) == ("overall" in told)
+        assert ("within 0.196% from 512 tokens" in notes) == ("per model" in told)
+        assert ("within 0.025% from 4,096 tokens" in notes) == ("overall" in told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -100,5 +101,6 @@ def _bound(state: State) -> str:
     for table, bits, scope in (("lengths", lengths.BITS, "overall"), ("lengths_by_model", lengths.BITS_BY_MODEL, "per model")):
         limit = exact_below(bits)
         if state[table].select((pl.col("max") >= limit).any()).item():
-            bounds.append(f"{scope} within {relative_error(bits):.2%} from {limit:,} tokens (ratio: {limit / MILLION:.4f}) up")
+            within = ceil(relative_error(bits) * 100_000) / 1000
+            bounds.append(f"{scope} within {within:g}% from {limit:,} tokens (ratio: {limit / MILLION:.4f}) up")
     return f"Percentiles are exact for small values, {' and '.join(bounds)}." if bounds else ""
