@@ -70,6 +70,10 @@ class Store:
             OutputError: if the destination exists and may not be replaced, or its folder cannot be written to.
         """
         refuse_existing(destination, force=force)
+        if destination.suffix != ".parquet" and destination.is_file():
+            raise OutputError(
+                f"{destination} is a file, not a folder", "Choose a name for a folder, or one that ends in .parquet."
+            )
         self._destination = destination
         self._single = destination.suffix == ".parquet"
         self._partition: Partition = "none" if self._single else partition
@@ -169,10 +173,16 @@ def refuse_existing(destination: Path, *, force: bool) -> None:
     With `force` a file, or a folder that holds nothing but a trace, may be replaced; other files are never touched.
 
     Raises:
-        OutputError: naming the destination.
+        OutputError: naming the destination, also if it cannot be looked at.
     """
-    if not destination.exists():
-        return
+    try:
+        if destination.exists():
+            _refuse(destination, force=force)
+    except OSError as error:
+        raise _unwritable(destination, error) from None
+
+
+def _refuse(destination: Path, *, force: bool) -> None:
     if destination.is_dir() and not any(destination.iterdir()):
         return
     if not force:

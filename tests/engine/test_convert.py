@@ -139,6 +139,20 @@ def test_a_destination_in_the_way_is_refused_and_replaced_by_force(tmp_path: Pat
     assert (tmp_path / "out" / "thesis.txt").exists()
 
 
+def test_a_file_is_no_folder_even_by_force(tmp_path: Path) -> None:
+    everything().write_parquet(tmp_path / "source.parquet")
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(OutputError, match="notes is a file, not a folder"):
+        convert(open_trace(str(tmp_path / "source.parquet")), tmp_path / "notes", "day", force=True)
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+def test_a_destination_that_cannot_be_looked_at_is_an_output_error(tmp_path: Path) -> None:
+    everything().write_parquet(tmp_path / "source.parquet")
+    with pytest.raises(OutputError, match="File name too long"):
+        convert(open_trace(str(tmp_path / "source.parquet")), tmp_path / ("a" * 300), "day")
+
+
 def test_the_source_itself_is_never_the_destination(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     everything().write_parquet(tmp_path / "folder" / "source.parquet")
