@@ -22,6 +22,7 @@ from llmtrace.commands.burstiness import burstiness
 from llmtrace.commands.check import check
 from llmtrace.commands.convert import convert
 from llmtrace.commands.generate import generate
+from llmtrace.commands.reuse_time import reuse_time
 from llmtrace.commands.stats import stats
 from llmtrace.errors import LlmtraceError, OutputError
 from llmtrace.options import spread
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "app", "entry", "main"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
-    "Measure": (stats, burstiness),
+    "Measure": (stats, burstiness, reuse_time),
     "Handle traces": (check, convert, generate),
 }
 """Every command, in the order of the help, under the heading it stands there; the function's name is the command's."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy as np
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
@@ -131,13 +132,17 @@ def look() -> Iterator[None]:
         yield
 
 
-def figure(result: Result, *, panels: int = 1, panel_in: float = 1.9) -> tuple[Figure, list[Axes]]:
-    """A captioned figure with panels one above the other on a common x axis, each `panel_in` inches high."""
+def figure(result: Result, *, panels: int = 1, panel_in: float = 1.9, remark: str = "") -> tuple[Figure, list[Axes]]:
+    """A captioned figure with panels one above the other on a common x axis, each `panel_in` inches high.
+
+    `remark` goes into the caption too: what one must know to read the figure rightly.
+    """
     from matplotlib.figure import Figure
 
     drawing = Figure(figsize=(WIDTH_IN, panels * panel_in + 0.3), layout="constrained")
     axes = drawing.subplots(panels, sharex=True, squeeze=False)[:, 0]
-    drawing.supxlabel(_wrapped(caption(result)), x=0.01, ha="left", fontsize=CAPTION_PT, color="#666666")
+    words = " · ".join(part for part in (caption(result), remark) if part)
+    drawing.supxlabel(_wrapped(words), x=0.01, ha="left", fontsize=CAPTION_PT, color="#666666")
     return drawing, list(axes)
 
 
@@ -171,7 +176,7 @@ def dots(axes: Axes, x: NDArray[np.float64], y: pl.Series) -> Line2D:
     )[0]
 
 
-def legend(drawing: Figure, lines: Sequence[Line2D], labels: Sequence[str]) -> None:
+def legend(drawing: Figure, lines: Sequence[Artist], labels: Sequence[str]) -> None:
     """Name the lines above the axes, where nothing is covered; a line alone needs no name."""
     if len(lines) == 1:
         return
@@ -217,14 +222,15 @@ def share_axis(axes: Axes, label: str) -> None:
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
 
 
-def log_axis(axes: Axes, label: str, *, prefixes: bool) -> None:
-    """A logarithmic x axis, with SI prefixes or plain numbers; a zero lies beyond its left end."""
+def log_axis(axes: Axes, label: str, *, prefixes: bool, vertical: bool = False) -> None:
+    """A logarithmic x (or y) axis, with SI prefixes or plain numbers; a zero lies beyond its left (or lower) end."""
     from matplotlib.ticker import FuncFormatter, NullFormatter, StrMethodFormatter
 
-    axes.set_xlabel(label)
-    axes.set_xscale("log", nonpositive="clip")
-    axes.xaxis.set_major_formatter(FuncFormatter(_prefixed) if prefixes else StrMethodFormatter("{x:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axis, scale = (axes.yaxis, axes.set_yscale) if vertical else (axes.xaxis, axes.set_xscale)
+    axis.set_label_text(label)
+    scale("log", nonpositive="clip")
+    axis.set_major_formatter(FuncFormatter(_prefixed) if prefixes else StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def time_axis(axes: Axes, times: pl.Series) -> NDArray[np.float64]:

@@ -109,14 +109,14 @@ def summarise(visits: Visits, limits: Limits) -> dict[str, pl.DataFrame]:
     unknown = 0 if visits.inner.size and visits.inner[0] == UNKNOWN else -1
     pair_of, counts = return_kernels.number(visits.table, visits.offsets, visits.inner.size, unknown)
     (inner, first_us, last_us, *tokens, positive), found, sums = return_kernels.follow(visits.table, pair_of, int(counts.sum()))
-    collected, tallies = trails.collect(found, pair_of, positive, limits)
+    gathered, tallies = trails.gather(found, pair_of, positive, limits)
     columns: dict[str, Values] = {"inner": inner, "first_us": first_us, "last_us": last_us}
     return {
         "outer": pl.DataFrame({"key": visits.keys, "pairs": counts}),
         "inner": pl.DataFrame({"key": visits.inner, "requests": visits.requests}),
-        **_pairs(columns, tokens, collected),
-        "held": pl.DataFrame({"cell": collected.held}),
-        "profiles": pl.DataFrame(cells.lists(collected.profiles, "buckets")),
+        **_pairs(columns, tokens, gathered),
+        "held": pl.DataFrame({"cell": gathered.held}),
+        "profiles": pl.DataFrame(cells.lists(gathered.profiles, "buckets")),
         "cells": _counted(*tallies),
         "weights": ttl.weights(sums),
     }
@@ -198,13 +198,13 @@ def _picked(name: str, ours: _Side, theirs: _Side, rows: tuple[Rows, Rows]) -> V
     return return_kernels.pick(wanted[0].astype(dtype, copy=False), wanted[1], other[0].astype(dtype, copy=False), other[1])
 
 
-def _pairs(columns: Mapping[str, Values], tokens: Sequence[Values], collected: Trails) -> dict[str, pl.DataFrame]:
+def _pairs(columns: Mapping[str, Values], tokens: Sequence[Values], gathered: Trails) -> dict[str, pl.DataFrame]:
     """The tables `pairs` and `excess`."""
     excess = (
         np.flatnonzero((tokens[0] >= EXCESS) | (tokens[1] >= EXCESS)) if tokens[0].dtype == np.int64 else np.empty(0, np.intp)
     )
     narrow = (one if one.dtype == np.uint32 else np.minimum(one, EXCESS).astype(np.uint32) for one in tokens)
-    pairs = dict(zip(_PAIRS, (*columns.values(), *narrow, collected.positive), strict=True))
+    pairs = dict(zip(_PAIRS, (*columns.values(), *narrow, gathered.positive), strict=True))
     rows = dict(zip(SCHEMAS["excess"], (excess, *(one[excess] for one in tokens)), strict=True))
     return {"pairs": pl.DataFrame(pairs), "excess": pl.DataFrame(rows, dict(SCHEMAS["excess"]))}
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Positive = npt.NDArray[np.uint16]
     Tallies = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 
-__all__ = ["Limits", "Trails", "collect", "join", "percentiles"]
+__all__ = ["Limits", "Trails", "gather", "join", "percentiles"]
 
 Side: TypeAlias = "tuple[Rows, Positive, CellArray, CellArray]"
 """Per key of the answer its place in a part; the part's positive gaps, held cells, and where those of each key begin."""
@@ -74,7 +74,7 @@ class Trails:
     profiles: Cells
 
 
-def collect(found: CellArray, key_of: CellArray, positive: CellArray, limits: Limits) -> tuple[Trails, Tallies]:
+def gather(found: CellArray, key_of: CellArray, positive: CellArray, limits: Limits) -> tuple[Trails, Tallies]:
     """The trails of the keys of a part.
 
     Args:

@@ -85,12 +85,12 @@ def test_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], limits: 
     released: Counter[int] = Counter()
     for start, end in pairwise(borders):
         part = Part(visits[start:end], sum(step for _, step in visits[:start]))
-        collected, tallies = trails.collect(*part.found, limits)
+        gathered, tallies = trails.gather(*part.found, limits)
         released += Counter(dict(enumerate(tallies[1].tolist())))
         if whole is None or made is None:
-            whole, made = part, collected
+            whole, made = part, gathered
             continue
-        whole, made, more = joined(whole, part, made, collected, limits)
+        whole, made, more = joined(whole, part, made, gathered, limits)
         released += Counter(more)
     assert whole is not None
     assert made is not None

@@ -1,0 +1,104 @@
+"""What a reader of `reuse-time` must know besides the numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llmtrace.analyses.reuse_time.eligible import ENOUGH_REQUESTS
+from llmtrace.summaries import profiles, ttl
+from llmtrace.summaries.histogram import relative_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+
+    from llmtrace.analyses.base import State
+    from llmtrace.result import Scalar
+
+__all__ = ["notes"]
+
+
+def notes(
+    by: Sequence[str], min_gaps: int, state: State, scalars: Mapping[str, Scalar], tables: Mapping[str, pl.DataFrame]
+) -> tuple[str, ...]:
+    """The sentences that apply, the weightiest first."""
+    found = [
+        _eligible(by, min_gaps, scalars),
+        _zero(scalars),
+        _unknown(by, scalars),
+        _tokens(state),
+        _months(tables["by_month"], state),
+        _models(by, tables["by_model"]),
+        _bounds(scalars),
+    ]
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _eligible(by: Sequence[str], min_gaps: int, scalars: Mapping[str, Scalar]) -> str:
+    busy = f", of users with more than {ENOUGH_REQUESTS - 1} requests" if "user" in by else ""
+    which = f"with at least {min_gaps} positive gap{'s' if min_gaps > 1 else ''}{busy}"
+    if not scalars["eligible_keys"]:
+        return f"No {_key(by)} {which} is in the trace: numbers without the suffix _all are null."
+    return (
+        f"Numbers without the suffix _all are over the positive gaps of {scalars['eligible_keys']:,} of {scalars['keys']:,} keys "
+        f"({_key(by)}), those {which}; every gap counts once, so busy keys weigh more."
+    )
+
+
+def _zero(scalars: Mapping[str, Scalar]) -> str:
+    if not scalars["zero_gaps"]:
+        return ""
+    with_zero, without = scalars["within_1s_all"], scalars["within_1s"]
+    within = "" if without is None else f": within a second lie {without:.1%} without them, {with_zero:.1%} of all gaps"
+    return f"{scalars['zero_gaps']:,} of {scalars['gaps_all']:,} gaps are zero, requests of one key at one instant{within}."
+
+
+def _unknown(by: Sequence[str], scalars: Mapping[str, Scalar]) -> str:
+    requests, keyed = scalars["requests"], scalars["keyed_requests"]
+    if requests == keyed or not isinstance(requests, int) or not isinstance(keyed, int):
+        return ""
+    return f"{requests - keyed:,} of {requests:,} requests have no known {_key(by)}: no TTL covers them, and they retain nothing."
+
+
+def _tokens(state: State) -> str:
+    totals = state["totals"].row(0, named=True)
+    unknown = totals["requests"] - totals["tokens_known"]
+    if not unknown:
+        return ""
+    return f"{unknown:,} of {totals['requests']:,} requests have failed or have no known tokens: they retain nothing."
+
+
+def _months(by_month: pl.DataFrame, state: State) -> str:
+    if state["visitors"].is_empty():
+        return "The trace names no users: by_month is empty."
+    partial = by_month["partial"].sum()
+    if not partial:
+        return ""
+    return f"The trace covers {partial} of {by_month.height} months in by_month only in part: long gaps do not fit into those."
+
+
+def _models(by: Sequence[str], by_model: pl.DataFrame) -> str:
+    if set(by) != {"user", "model"}:
+        return "by_model is about users and models, and empty for another key than --by user,model."
+    missing = by_model.filter(by_model["requests"] == 0)["model"].to_list()
+    return f"No request goes to {', '.join(map(repr, missing))}." if missing else ""
+
+
+def _bounds(scalars: Mapping[str, Scalar]) -> str:
+    if not scalars["gaps_all"]:
+        return ""
+    return (
+        f"Shares are exact; quantiles of gaps are within {relative_error(ttl.BITS):.3%}, those in by_month and by_model within "
+        f"{relative_error(profiles.BITS):.1%}."
+    )
+
+
+def _key(by: Sequence[str]) -> str:
+    """A key in words.
+
+    >>> _key(["user", "model"]), _key(["user", "model", "session"])
+    ('user and model', 'user, model and session')
+    """
+    *others, last = by
+    return f"{', '.join(others)} and {last}" if others else last
