@@ -117,6 +117,8 @@ def _foreign_file(destination: Path, layout: Layout, start: datetime, *, force: 
                 closing(_Parquet(file) if layout.kind == "parquet" else _Text(file, layout)) as sheet,
             ):
                 yield lambda frame: sheet.append(layout.rows(frame, start))
+            # Another run may have put something there in the meantime.
+            refuse_existing(destination, force=force)
             written.replace(destination)
     except OSError as error:
         hint = "Check the folder's permissions and the space left on its disk."

@@ -74,7 +74,7 @@ class Store:
             raise OutputError(
                 f"{destination} is a file, not a folder", "Choose a name for a folder, or one that ends in .parquet."
             )
-        self._destination = destination
+        self._destination, self._force = destination, force
         self._single = destination.suffix == ".parquet"
         self._partition: Partition = "none" if self._single else partition
         self._footer = footer
@@ -158,13 +158,26 @@ class Store:
 
     def _settle(self) -> None:
         made = self._folder / "part-0.parquet" if self._single else self._folder
+        # Another run may have put something there in the meantime.
+        refuse_existing(self._destination, force=self._force)
         if self._destination.is_dir():
-            old = Path(tempfile.mkdtemp(prefix=f".{self._destination.name}.", suffix=".old", dir=self._destination.parent))
-            self._destination.rename(old / "replaced")
-            made.rename(self._destination)
-            shutil.rmtree(old, ignore_errors=True)
+            self._exchange(made)
         else:
             made.replace(self._destination)
+
+    def _exchange(self, made: Path) -> None:
+        """Put what was made in the place of a folder, which comes back if that fails."""
+        aside = Path(tempfile.mkdtemp(prefix=f".{self._destination.name}.", suffix=".old", dir=self._destination.parent))
+        old = aside / "replaced"
+        try:
+            self._destination.rename(old)
+            made.rename(self._destination)
+        except BaseException:
+            if old.exists():
+                old.rename(self._destination)
+            aside.rmdir()
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def refuse_existing(destination: Path, *, force: bool) -> None:

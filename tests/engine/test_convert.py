@@ -163,6 +163,43 @@ def test_the_source_itself_is_never_the_destination(tmp_path: Path) -> None:
     assert (tmp_path / "folder" / "source.parquet").exists()
 
 
+def test_what_another_run_wrote_meanwhile_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything().write_parquet(tmp_path / "source.parquet")
+    trace, close = open_trace(str(tmp_path / "source.parquet")), pq.ParquetWriter.close
+
+    def close_late(writer: pq.ParquetWriter) -> None:
+        close(writer)
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out/part-0.parquet").write_text("another's")
+
+    monkeypatch.setattr(pq.ParquetWriter, "close", close_late)
+    with pytest.raises(OutputError, match="exists already"):
+        convert(trace, tmp_path / "out", "none")
+    assert (tmp_path / "out/part-0.parquet").read_text() == "another's"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source.parquet"]
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError(13, "Permission denied")])
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_replacement_that_fails_leaves_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: type[BaseException] | OSError, step: int
+) -> None:
+    everything().write_parquet(tmp_path / "source.parquet")
+    trace, rename, renames = open_trace(str(tmp_path / "source.parquet")), type(tmp_path).rename, iter(range(1, 9))
+    convert(trace, tmp_path / "out", "none")
+
+    def fail_at(path: Path, target: Path) -> object:
+        if next(renames) == step:
+            raise problem
+        return rename(path, target)
+
+    monkeypatch.setattr(type(tmp_path), "rename", fail_at)
+    with pytest.raises((KeyboardInterrupt, OutputError)):
+        convert(trace, tmp_path / "out", "day", force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source.parquet"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["part-0.parquet"]
+
+
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError(28, "No space left on device")])
 def test_nothing_stays_of_a_run_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: type[BaseException] | OSError

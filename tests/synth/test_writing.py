@@ -96,6 +96,15 @@ def test_an_interrupted_replacement_leaves_the_old(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_what_another_run_wrote_meanwhile_is_kept(tmp_path: Path) -> None:
+    def meanwhile(*_: int) -> None:
+        (tmp_path / "log.csv").write_text("another's")
+
+    with pytest.raises(OutputError, match="exists already"):
+        write(WORKLOAD, tmp_path / "log.csv", layout="csv", progress=meanwhile)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["another's"]
+
+
 def test_progress_ends_at_the_total_even_where_failures_are_left_out(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     written = write(WORKLOAD, tmp_path / "a.csv", layout="azure-2024", progress=lambda *call: calls.append(call))
