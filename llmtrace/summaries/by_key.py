@@ -5,7 +5,7 @@ Several summaries of a part share one such arrangement, which a counting sort ma
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,24 +13,31 @@ import polars as pl
 from numba import njit
 
 from llmtrace.summaries.cells import frozen, list_of, list_parts
+from llmtrace.summaries.gaps import NOWHERE, align
 from llmtrace.summaries.groups import group
 from llmtrace.summaries.keys import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from llmtrace.summaries.groups import Ids, Integers, Keys
 
-__all__ = ["plan", "read"]
+__all__ = ["combine_names", "plan", "read"]
 
 
-def plan(frame: pl.LazyFrame, by: str) -> pl.LazyFrame:
+def plan(frame: pl.LazyFrame, by: str, name: str | None = None) -> pl.LazyFrame:
     """A row per known key: `key`, ascending, and `arrivals`, a list of its times in microseconds since 1970, ascending.
 
     Args:
         frame: requests, sorted by `timestamp`.
         by: a column of keys.
+        name: the column of text that these are keys of; the answer then has the `name` behind each key too.
     """
     schema: dict[str, pl.DataType] = {"key": pl.UInt64(), "arrivals": pl.List(pl.Int64())}
-    return frame.select(pl.col("timestamp").to_physical(), by).map_batches(partial(_arranged, by=by), schema=schema)
+    columns = [by] if name is None else [by, name]
+    return frame.select(pl.col("timestamp").to_physical(), *columns).map_batches(
+        partial(_arranged, by=by, name=name), schema=schema if name is None else {**schema, "name": pl.String()}
+    )
 
 
 def read(frame: pl.DataFrame) -> tuple[Keys, Integers, Integers]:
@@ -39,20 +46,35 @@ def read(frame: pl.DataFrame) -> tuple[Keys, Integers, Integers]:
     return frame["key"].to_numpy(), times, offsets
 
 
-def _arranged(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
+def combine_names(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The names behind the keys of all parts, from `key` and `name` of each."""
+    return reduce(_named, frames)
+
+
+def _named(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    keys, ours, theirs = align(left["key"].to_numpy(), right["key"].to_numpy())
+    if keys.size == left.height:
+        return left
+    return pl.concat([left, right])[np.where(ours == NOWHERE, left.height + theirs, ours)]
+
+
+def _arranged(frame: pl.DataFrame, *, by: str, name: str | None) -> pl.DataFrame:
     groups = group(frame, by)
     known = (groups.labels["key"] != UNKNOWN).to_numpy()
     order, (times,) = groups.order[known], frozen(frame["timestamp"].to_numpy())
-    offsets, arrivals = _arrange(groups.ids, order, times, groups.order.size)
-    return pl.DataFrame([groups.labels["key"].filter(known).alias("key"), list_of("arrivals", offsets, arrivals)])
+    offsets, arrivals, first_rows = _arrange(groups.ids, order, times, groups.order.size)
+    columns = [groups.labels["key"].filter(known).alias("key"), list_of("arrivals", offsets, arrivals)]
+    return pl.DataFrame(columns if name is None else [*columns, frame[name].gather(first_rows).alias("name")])
 
 
 @njit(nogil=True, cache=True)
-def _arrange(ids: Ids, order: Integers, times: Integers, groups: int) -> tuple[Integers, Integers]:
-    """The times of the rows of the groups in `order`, group by group, and where those of each begin."""
-    place = np.zeros(groups, np.int64)
-    for one in ids:
-        place[one] += 1
+def _arrange(ids: Ids, order: Integers, times: Integers, groups: int) -> tuple[Integers, Integers, Integers]:
+    """The times of the rows of the groups in `order`, group by group; where those of each begin; and its first row."""
+    place, first = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+    for row in range(ids.size):
+        if place[ids[row]] == 0:
+            first[ids[row]] = row
+        place[ids[row]] += 1
     offsets = np.zeros(order.size + 1, np.int64)
     for rank in range(order.size):
         offsets[rank + 1] = offsets[rank] + place[order[rank]]
@@ -65,4 +87,4 @@ def _arrange(ids: Ids, order: Integers, times: Integers, groups: int) -> tuple[I
         if at >= 0:
             arranged[at] = times[row]
             place[ids[row]] = at + 1
-    return offsets, arranged
+    return offsets, arranged, first[order]

@@ -11,7 +11,8 @@ Parts are disjoint in time, so only the first and the last hour of a part can go
     hours         the hours between, closed, a row per key with a busy one:
         key
         busy, requests, squares, least_requests, most_requests
-                                        busy hours; the sum of their requests, and of its squares; the fewest and the most
+                                        busy hours; the sum of their requests, and of the squares (Float64: a whole number, exact
+                                        below 2^53); the fewest and the most
         valid, valid_requests, cv_sum, least_cv, most_cv, above_1, above_2
                                         valid hours; their requests; the sum, the lowest and the highest of their coefficients of
                                         variation (2^63 - 1 and -1 without a valid hour), and how many of these exceed 1 and 2
@@ -30,7 +31,7 @@ from numba import njit
 
 from llmtrace.summaries import by_key, cells, moments
 from llmtrace.summaries.cells import frozen, insert
-from llmtrace.summaries.gaps import align
+from llmtrace.summaries.gaps import NOWHERE, align
 from llmtrace.summaries.histogram import bucket_of
 from llmtrace.summaries.intervals import HOUR
 from llmtrace.summaries.summary import Summary
@@ -69,7 +70,7 @@ _FIELDS = ("requests", "first_us", "last_us", "positive", "squares")
 LIMITS = (1, 2)
 _ADDED = ("busy", "requests", "squares", "valid", "valid_requests", "cv_sum", "above_1", "above_2")
 _LEAST, _MOST = ("least_requests", "least_cv"), ("most_requests", "most_cv")
-_TOTALS: Mapping[str, pl.DataType] = {**dict.fromkeys((*_ADDED, *_LEAST, *_MOST), pl.Int64()), "squares": pl.Int128()}
+_TOTALS: Mapping[str, pl.DataType] = {**dict.fromkeys((*_ADDED, *_LEAST, *_MOST), pl.Int64()), "squares": pl.Float64()}
 _LISTS = {"load_buckets": "load_counts", "cv_buckets": "cv_counts"}
 _CLOSED: Mapping[str, pl.DataType] = {
     "key": pl.UInt64(),
@@ -77,8 +78,12 @@ _CLOSED: Mapping[str, pl.DataType] = {
     **{name: pl.List(pl.UInt32()) for pair in _LISTS.items() for name in pair},
 }
 _FARTHEST = np.iinfo(np.int64).max
-_LARGEST_SQUARE = 1 << 24
-"""So many requests squared add up to less than 2^63 over more hours than there are."""
+_JOIN: Mapping[str, tuple[np.ufunc, int]] = {
+    **dict.fromkeys(_ADDED, (np.add, 0)),
+    **dict.fromkeys(_LEAST, (np.minimum, _FARTHEST)),
+    **dict.fromkeys(_MOST, (np.maximum, -1)),
+}
+"""How totals of two parts are joined, and what stands for a key that one of them does not have."""
 
 
 def summaries() -> dict[str, Summary]:
@@ -154,16 +159,16 @@ def _fields(frame: pl.DataFrame) -> Integers:
 
 def _folded(hours: pl.DataFrame) -> pl.DataFrame:
     """The rows of `_CLOSED` for hours that are over."""
-    if hours.is_empty():
-        return pl.DataFrame(schema=_CLOSED)
     busy = hours.filter(pl.col("requests") >= BUSY_REQUESTS).sort("key")
+    if busy.is_empty():
+        return pl.DataFrame(schema=_CLOSED)
     keys, starts = np.unique(busy["key"].to_numpy(), return_index=True)
     requests, cvs = busy["requests"].to_numpy(), _cvs(busy)
     offsets, loads, cvs = frozen(np.append(starts, busy.height), requests, cvs)
-    return pl.DataFrame({"key": keys, **_totals(starts, requests, cvs)}, schema_overrides=_TOTALS).with_columns(
-        *cells.lists(_histogram(offsets, loads, BITS), "load_buckets", "load_counts"),
-        *cells.lists(_histogram(offsets, cvs, BITS), "cv_buckets", "cv_counts"),
-    )
+    lists = cells.lists(_histogram(offsets, loads, BITS), "load_buckets", "load_counts")
+    lists += cells.lists(_histogram(offsets, cvs, BITS), "cv_buckets", "cv_counts")
+    totals = _totals(starts, requests, cvs)
+    return pl.DataFrame([pl.Series("key", keys), *(pl.Series(name, totals[name]) for name in _TOTALS), *lists])
 
 
 def _cvs(hours: pl.DataFrame) -> Integers:
@@ -176,40 +181,41 @@ def _cvs(hours: pl.DataFrame) -> Integers:
 
 def _totals(starts: Integers, requests: Integers, cvs: Integers) -> dict[str, npt.NDArray[np.generic]]:
     """The sums and extremes of hours from each start on to the next."""
-    if not starts.size:
-        return dict.fromkeys(_TOTALS, np.empty(0, np.int64))
     valid = cvs >= 0
     counted = np.where(valid, cvs, 0)
     added = {
         "busy": np.ones_like(requests),
         "requests": requests,
-        "squares": requests.astype(object) ** 2 if requests.max() > _LARGEST_SQUARE else requests**2,
+        "squares": requests.astype(np.float64) ** 2,
         "valid": valid.astype(np.int64),
         "valid_requests": np.where(valid, requests, 0),
         "cv_sum": counted,
         **{f"above_{limit}": (counted > limit / CV_UNIT).astype(np.int64) for limit in LIMITS},
     }
-    found = {
+    return {
         **{name: np.add.reduceat(values, starts) for name, values in added.items()},
         "least_requests": np.minimum.reduceat(requests, starts),
         "most_requests": np.maximum.reduceat(requests, starts),
         "least_cv": np.minimum.reduceat(np.where(valid, cvs, _FARTHEST), starts),
         "most_cv": np.maximum.reduceat(cvs, starts),
     }
-    return {name: found[name] for name in _TOTALS}
 
 
 def _merge(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     if left.is_empty() or right.is_empty():
         return left if right.is_empty() else right
-    _, left_rows, right_rows = align(left["key"].to_numpy(), right["key"].to_numpy())
-    totals = pl.concat([side.select("key", *_TOTALS) for side in (left, right)])
-    united = totals.group_by("key").agg(pl.col(_ADDED).sum(), pl.col(_LEAST).min(), pl.col(_MOST).max()).sort("key")
-    lists = []
+    keys, ours, theirs = align(left["key"].to_numpy(), right["key"].to_numpy())
+    columns = [pl.Series("key", keys)]
+    for name in _TOTALS:
+        join, nothing = _JOIN[name]
+        sides = (
+            np.where(rows == NOWHERE, nothing, side[name].to_numpy()[rows]) for side, rows in ((left, ours), (right, theirs))
+        )
+        columns.append(pl.Series(name, join(*sides)))
     for name, counts in _LISTS.items():
-        merged = cells.merge(cells.read(left, name, counts), left_rows, cells.read(right, name, counts), right_rows)
-        lists += cells.lists(merged, name, counts)
-    return united.select("key", *_TOTALS, *lists)
+        merged = cells.merge(cells.read(left, name, counts), ours, cells.read(right, name, counts), theirs)
+        columns += cells.lists(merged, name, counts)
+    return pl.DataFrame(columns)
 
 
 @njit(nogil=True, cache=True)

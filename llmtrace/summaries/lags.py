@@ -168,16 +168,20 @@ def _merge(left: pl.DataFrame, right: pl.DataFrame, *, bits: int) -> pl.DataFram
     if left.is_empty() or right.is_empty():
         return left if right.is_empty() else right
     keys, left_rows, right_rows = align(left["key"].to_numpy(), right["key"].to_numpy())
-    sides = [np.ascontiguousarray(side.select(_FIELDS).to_numpy()) for side in (left, right)]
+    sides = [np.column_stack([side[name].to_numpy() for name in _FIELDS]) for side in (left, right)]
     joined, borders = _join(*cells.frozen(sides[0], left_rows, sides[1], right_rows))
-    both = cells.merge(cells.read(left, "pairs"), left_rows, cells.read(right, "pairs"), right_rows)
+    more, fewer = (cells.read(left, "pairs"), left_rows), (cells.read(right, "pairs"), right_rows)
+    if more[0][1].size < fewer[0][1].size:
+        more, fewer = fewer, more
+    # The few pairs across the border go to the side that is copied faster.
     rows = np.arange(keys.size, dtype=np.int32)
-    return _frame(keys, joined, cells.merge(both, rows, pairs.border(borders, bits), rows))
+    fewer = cells.merge(pairs.border(borders, bits), rows, *fewer), rows
+    return _frame(keys, joined, cells.merge(*more, *fewer))
 
 
 def _frame(keys: npt.NDArray[np.uint64], fields: Integers, found: cells.Cells) -> pl.DataFrame:
-    columns = {name: fields[:, place] for place, name in enumerate(_FIELDS)}
-    return pl.DataFrame({"key": keys, **columns}).with_columns(*cells.lists(found, "pairs"))
+    columns = [pl.Series(name, fields[:, place]) for place, name in enumerate(_FIELDS)]
+    return pl.DataFrame([pl.Series("key", keys), *columns, *cells.lists(found, "pairs")])
 
 
 @njit(nogil=True, cache=True)

@@ -16,8 +16,9 @@ squared of the gaps between requests of the window.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from llmtrace.summaries.groups import Integers
     from llmtrace.summaries.intervals import Interval
+
+CountRow: TypeAlias = tuple[int, int | None, int, int | None]
 
 __all__ = ["combine_counts", "combine_gaps", "counts", "dispersion", "gaps"]
 
@@ -64,19 +67,19 @@ def gaps(width: Interval) -> Summary:
 
 
 def combine_counts(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The counts of all parts: windows that meet are united, and those that are now between others are closed."""
-    united = pl.concat(frames).group_by("width_us", "start_us").agg(pl.col("requests").sum(), pl.col("squares").sum())
-    start = pl.col("start_us")
-    is_open = start.is_null() | (start == start.min().over("width_us")) | (start == start.max().over("width_us"))
-    square = pl.col("requests").cast(pl.Int128).pow(2)
-    rows = united.select(
-        "width_us",
-        pl.when(is_open).then(start).alias("start_us"),
-        "requests",
-        pl.when(start.is_null()).then("squares").otherwise(pl.when(~is_open).then(square)).alias("squares"),
-    )
-    closed = rows.filter(start.is_null()).group_by("width_us", "start_us").agg(pl.col("requests").sum(), pl.col("squares").sum())
-    return pl.concat([rows.filter(start.is_not_null()), closed]).sort("width_us", "start_us", nulls_last=False)
+    """The counts of all parts: windows that meet are united, and those that are now between others are closed.
+
+    In Python's own numbers, since there are three rows to a width.
+    """
+    counted: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    closed: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for width, start, requests, squares in (row for frame in frames for row in frame.iter_rows()):
+        if start is None:
+            closed[width] = closed[width][0] + requests, closed[width][1] + squares
+        else:
+            counted[width][start] += requests
+    rows = [row for width, windows in counted.items() for row in _closed_between(width, windows, *closed[width])]
+    return pl.DataFrame(rows, schema=_COUNTS, orient="row")
 
 
 def combine_gaps(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -125,12 +128,20 @@ def _count(frame: pl.DataFrame, *, widths: Sequence[Interval]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_COUNTS, orient="row")
 
 
-def _open_and_closed(width: int, starts: Integers, requests: Integers) -> list[tuple[int, int | None, int, int | None]]:
+def _open_and_closed(width: int, starts: Integers, requests: Integers) -> list[CountRow]:
     if not starts.size:
         return []
     inner = requests[1:-1]  # of one part: below 2^31 in total, so that their squares add up to less than 2^62
-    ends = [(width, int(starts[place]), int(requests[place]), None) for place in sorted({0, starts.size - 1})]
-    return [(width, None, int(inner.sum()), int((inner**2).sum())), *ends]
+    edges = {int(starts[place]): int(requests[place]) for place in (0, -1)}
+    return _closed_between(width, edges, int(inner.sum()), int((inner**2).sum()))
+
+
+def _closed_between(width: int, windows: Mapping[int, int], requests: int, squares: int) -> list[CountRow]:
+    """The rows of a width: one for all closed windows, those between the first and the last now among them; and these two."""
+    first, last = min(windows), max(windows)
+    inner = [count for start, count in windows.items() if first < start < last]
+    closed = (width, None, requests + sum(inner), squares + sum(count**2 for count in inner))
+    return [closed, *((width, start, windows[start], None) for start in sorted({first, last}))]
 
 
 def _describe(frame: pl.DataFrame, *, width: Interval) -> pl.DataFrame:

@@ -34,7 +34,7 @@ CV_WINDOW = Interval.parse("5m")
 
 _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
     "parameters": parameters.combine,
-    "names": keys.combine_names,
+    "names": by_key.combine_names,
     "process": partial(lags.combine, bits=tables.BITS),
     "keys": partial(lags.combine, bits=tables.BITS_BY_KEY),
     "counts": windows.combine_counts,
@@ -84,11 +84,25 @@ class Burstiness:
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""
-        requests = self._keyed(part)
+        stamped = self._keyed(part)
+        in_time = {
+            "process": lags.summary_of_all(bits=tables.BITS),
+            "counts": windows.counts(WINDOWS),
+            "windows": windows.gaps(CV_WINDOW),
+        }
+        clocks = clock.summaries()
+        if self.jitter is None:
+            found = plans(moved := stamped, {**in_time, **clocks})
+        else:
+            moved = jitter.spread(stamped, self.spread_us, self.jitter).cache()
+            again = {f"{_MOVED}{name}": summary for name, summary in clocks.items()}
+            found = {**plans(moved, {**in_time, **again}), **plans(stamped, clocks)}
+        keyed = by_key.plan(moved, "key", self.by).cache()
         return {
             "parameters": parameters.plan(by=self.by, jitter=self.jitter, spread_us=self.spread_us),
-            "names": self._names(requests),
-            **self._measured(requests.select("timestamp", "key")),
+            "names": keyed.select("key", "name"),
+            **found,
+            **plans(keyed, {"keys": lags.summary(bits=tables.BITS_BY_KEY), **hours.summaries()}),
         }
 
     def combine(self, states: Sequence[State]) -> State:
@@ -127,32 +141,9 @@ class Burstiness:
     def _keyed(self, part: pl.LazyFrame) -> pl.LazyFrame:
         """Requests with their `key`, and the column that it is made of."""
         if self.by == "all":
-            return part.select("timestamp", pl.lit(lags.WHOLE, pl.UInt64).alias("key"))
+            everything = pl.lit("all requests").alias("all"), pl.lit(lags.WHOLE, pl.UInt64).alias("key")
+            return part.select("timestamp", *everything).cache()
         return part.select("timestamp", self.by, keys.key(self.by).alias("key")).cache()
-
-    def _names(self, requests: pl.LazyFrame) -> pl.LazyFrame:
-        if self.by == "all":
-            return pl.LazyFrame({"key": [lags.WHOLE], "name": ["all requests"]}, schema={"key": pl.UInt64, "name": pl.String})
-        return keys.names(requests, "key", self.by)
-
-    def _measured(self, stamped: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:
-        """The gaps where requests are moved to, and the clock as it stamped them."""
-        in_time = {
-            "process": lags.summary_of_all(bits=tables.BITS),
-            "counts": windows.counts(WINDOWS),
-            "windows": windows.gaps(CV_WINDOW),
-        }
-        per_key = {"keys": lags.summary(bits=tables.BITS_BY_KEY), **hours.summaries()}
-        clocks = clock.summaries()
-        if self.jitter is None:
-            return {**plans(stamped, {**in_time, **clocks}), **plans(by_key.plan(stamped, "key"), per_key)}
-        moved = jitter.spread(stamped, self.spread_us, self.jitter).cache()
-        after = {f"{_MOVED}{name}": summary for name, summary in clocks.items()}
-        return {
-            **plans(moved, {**in_time, **after}),
-            **plans(by_key.plan(moved, "key"), per_key),
-            **plans(stamped, clocks),
-        }
 
     def _moved_clock(self, states: Sequence[State]) -> State:
         if self.jitter is None:
