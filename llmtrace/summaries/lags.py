@@ -240,10 +240,10 @@ def _follow(arrivals: Integers, bits: int, row: Row, grid: Codes, reach: Integer
         gap_before, before = gap, bucket
         if bucket > 0:
             log_before, positive = log, bucket
-    _store(row, SQUARES, square_high, square_low)
-    _store(row, PRODUCTS, product_high, product_low)
-    _store(row, LOG_SQUARES, log_square_high, log_square_low)
-    _store(row, LOG_PRODUCTS, log_product_high, log_product_low)
+    row[SQUARES], row[SQUARES + 1] = np.int64(square_high), np.int64(square_low)
+    row[PRODUCTS], row[PRODUCTS + 1] = np.int64(product_high), np.int64(product_low)
+    row[LOG_SQUARES], row[LOG_SQUARES + 1] = np.int64(log_square_high), np.int64(log_square_low)
+    row[LOG_PRODUCTS], row[LOG_PRODUCTS + 1] = np.int64(log_product_high), np.int64(log_product_low)
     row[TIES], row[LOGS + 1] = ties, np.int64(logs)
     return low, high
 
@@ -280,8 +280,8 @@ def _add_squares(arrivals: Integers, row: Row) -> None:
         square_high, square_low = added(square_high, square_low, gap, gap)
         product_high, product_low = added(product_high, product_low, before, gap)
         before = gap
-    _store(row, SQUARES, square_high, square_low)
-    _store(row, PRODUCTS, product_high, product_low)
+    row[SQUARES], row[SQUARES + 1] = np.int64(square_high), np.int64(square_low)
+    row[PRODUCTS], row[PRODUCTS + 1] = np.int64(product_high), np.int64(product_low)
 
 
 @njit(nogil=True, cache=True)
@@ -300,14 +300,9 @@ def _add_logs(arrivals: Integers, row: Row) -> None:
         product_high, product_low = added_half(product_high, product_low, before, log)
         before = before if tie else log
     row[TIES] = ties
-    _store(row, LOGS, np.uint64(0), logs)
-    _store(row, LOG_SQUARES, square_high, square_low)
-    _store(row, LOG_PRODUCTS, product_high, product_low)
-
-
-@njit(nogil=True, cache=True)
-def _store(row: Row, place: int, high: np.uint64, low: np.uint64) -> None:
-    row[place], row[place + 1] = np.int64(high), np.int64(low)
+    row[LOGS + 1] = np.int64(logs)
+    row[LOG_SQUARES], row[LOG_SQUARES + 1] = np.int64(square_high), np.int64(square_low)
+    row[LOG_PRODUCTS], row[LOG_PRODUCTS + 1] = np.int64(product_high), np.int64(product_low)
 
 
 @njit(nogil=True, cache=True)
@@ -315,7 +310,7 @@ def _add(row: Row, place: int, x: int, y: int) -> None:
     """Add a product to one of the sums; a factor that is not positive adds nothing."""
     if x > 0 and y > 0:
         high, low = added(np.uint64(row[place]), np.uint64(row[place + 1]), np.uint64(x), np.uint64(y))
-        _store(row, place, high, low)
+        row[place], row[place + 1] = np.int64(high), np.int64(low)
 
 
 @njit(nogil=True, cache=True)
