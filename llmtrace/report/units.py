@@ -7,6 +7,7 @@ label, and a number gives its text for people. Programs read CSV and JSON, which
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,12 +48,13 @@ _COUNTED = ("tokens", "requests", "users", "models", "instances", "sessions", "g
 
 
 def is_duration(name: str) -> bool:
-    """Whether a number of that name is a length of time in seconds.
+    """Whether a number of that name is a length of time in seconds; `_all` at its end says over what, not what.
 
-    >>> [is_duration(name) for name in ("span_s", "requests_per_s", "tokens")]
-    [True, False, False]
+    >>> [is_duration(name) for name in ("span_s", "p50_s_all", "requests_per_s", "tokens")]
+    [True, True, False, False]
     """
-    return name.endswith("_s") and not name.endswith("_per_s")
+    stem = name.removesuffix("_all")
+    return stem.endswith("_s") and not stem.endswith("_per_s")
 
 
 def is_time(name: str) -> bool:
@@ -83,10 +85,10 @@ def unit(name: str) -> str:
 def label(name: str) -> str:
     """A name as words, for a column header or an axis; a unit of time is left to the values.
 
-    >>> [label(name) for name in ("input_tokens_per_s", "span_s", "stream_ratio")]
-    ['input tokens/s', 'span', 'stream ratio']
+    >>> [label(name) for name in ("input_tokens_per_s", "span_s", "p50_s_all", "stream_ratio")]
+    ['input tokens/s', 'span', 'p50 all', 'stream ratio']
     """
-    stem = name.removesuffix("_s") if is_duration(name) else name
+    stem = re.sub(r"_s(_all)?$", r"\1", name) if is_duration(name) else name
     return stem.replace("_per_", "/").replace("_", " ")
 
 
