@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from llmtrace.formats.layout import Clock, Raw, TimeUnit
 
-__all__ = ["Arrivals", "arrivals"]
+__all__ = ["Arrivals", "arrivals", "bounded"]
 
 RELATIVE_BEFORE = datetime(1973, 3, 3, 9, 46, 40)
 """Times before 1e8 seconds of the epoch are elapsed: nothing was served in 1973, and three years are long for a trace."""
@@ -37,8 +37,11 @@ UNITS: tuple[tuple[float, float, TimeUnit], ...] = (
     (1e18, 9.3e18, "ns"),
 )
 """Size of a number of units since 1970, for the years 2001 to 2096."""
-END_OF_TIME_US = 253_402_300_800_000_000
-"""The year 10000, where Python's dates end."""
+END_OF_TIME_US = 9_223_372_036_854_776
+"""April 2262, where nanoseconds since 1970 end; as many before 1970, in 1677, times begin.
+
+What lies outside is no arrival but a mark for "none" (the year 1, the year 9999) or damage, and arithmetic on it would overflow.
+"""
 
 _PER_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NS_PER_US = 1_000
@@ -119,10 +122,22 @@ def _unit(raw: Raw, column: str) -> TimeUnit:
 
 
 def _clock(raw: Raw, cell: Cell, unknown: Clock) -> Clock:
-    latest = raw.head.select(cell.value.max()).item() if raw.head.height else None
+    latest = raw.head.select(_bounded(cell.value).max()).item() if raw.head.height else None
     if latest is None:
         return unknown
     return "relative" if latest < RELATIVE_BEFORE else "utc"
+
+
+def bounded(cell: Cell, dtype: pl.DataType) -> Cell:
+    """The cell of a typed column of times, bad where a time is out of bounds."""
+    (column,) = cell.sources
+    value = _bounded(cell.value)
+    return Cell(value, unreadable(column, dtype, value), (column,))
+
+
+def _bounded(time: pl.Expr) -> pl.Expr:
+    """Null where nanoseconds since 1970 cannot hold the time; naming it once, so that it is not parsed for each bound."""
+    return time.cast(pl.Datetime("ns"), strict=False).cast(TIMESTAMP)
 
 
 def _from_number(column: str, dtype: pl.DataType, unit: TimeUnit) -> Cell:
@@ -170,8 +185,10 @@ def _cell(column: str, dtype: pl.DataType, utc: pl.Expr | None, wall: pl.Expr | 
     """The cell of both kinds of times together. A Parquet column of times stays itself, so that its statistics still serve."""
     kinds = [times for times in (utc, wall) if times is not None]
     value = kinds[0] if len(kinds) == 1 else pl.coalesce(kinds)
-    typed = isinstance(dtype, (pl.Datetime, pl.Date, pl.Duration, pl.Null))
-    return Cell(value, None if typed else unreadable(column, dtype, value), (column,))
+    if isinstance(dtype, (pl.Datetime, pl.Date, pl.Duration, pl.Null)):
+        return Cell(value, None, (column,))
+    value = _bounded(value)
+    return Cell(value, unreadable(column, dtype, value), (column,))
 
 
 def _zone(tz: str | None) -> str | None:

@@ -19,7 +19,7 @@ from llmtrace.schema import COLUMNS
 from llmtrace.trace.filters import Filters
 from llmtrace.trace.part import Opened, Part, Piece
 from llmtrace.trace.parts import EPOCH, MICROSECOND, PART_ROWS, Interval, cut
-from llmtrace.trace.slices import slices_of
+from llmtrace.trace.slices import slices_of, vouched
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -212,7 +212,7 @@ def too_long(name: str, rows: int) -> InputError:
 
 def _open(source: Source, layout: str | None, options: ReadOptions) -> Opened:
     raw = source.raw()
-    return Opened(source, recognise(raw, layout).read(raw, options), raw.schema)
+    return vouched(Opened(source, recognise(raw, layout).read(raw, options), raw.schema))
 
 
 def _says_sorted(opened: Opened) -> bool:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from llmtrace.formats import times
 from llmtrace.trace.parts import Slice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from llmtrace.formats.layout import Cell
     from llmtrace.formats.source import RowGroup
     from llmtrace.trace.part import Opened
 
-__all__ = ["slices_of"]
+__all__ = ["slices_of", "vouched"]
+
+
+def vouched(opened: Opened) -> Opened:
+    """The same source, its times checked one by one unless its statistics vouch for all of them, or the reading checks them."""
+    cell = opened.reading.cells["timestamp"]
+    if opened.source.kind != "parquet" or cell.bad is not None or len(cell.sources) != 1:
+        return opened
+    groups, dtype = opened.source.row_groups(cell.sources[0]), opened.schema[cell.sources[0]]
+    checked = times.bounded(cell, dtype)
+    if _bounded(groups) and not _bounds(checked, cell.sources[0], dtype, groups)[1].any():
+        return opened
+    return replace(opened, reading=replace(opened.reading, cells={**opened.reading.cells, "timestamp": checked}))
 
 
 def slices_of(index: int, opened: Opened) -> list[Slice]:
@@ -41,15 +56,22 @@ def _orders_time(opened: Opened, column: str) -> bool:
 
 def _dated(index: int, opened: Opened, column: str, groups: Sequence[RowGroup]) -> list[Slice]:
     """Each row group's first and last arrival: its statistics, read as the column itself would be."""
-    dtype = opened.schema[column]
-    bounds = pl.Series(column, [bound for group in groups for bound in (group.minimum, group.maximum)], dtype=dtype, strict=False)
-    times: list[datetime | None] = pl.select(pl.lit(bounds)).select(opened.reading.cells["timestamp"].value).to_series().to_list()
-    readable = opened.reading.cells["timestamp"].bad is None
+    cell = opened.reading.cells["timestamp"]
+    moments: list[datetime | None] = _bounds(cell, column, opened.schema[column], groups)[0].to_list()
+    readable = cell.bad is None
     return [
         _slice(index, group, first, last, complete=readable and group.nulls == 0)
-        for group, first, last in zip(groups, times[::2], times[1::2], strict=True)
+        for group, first, last in zip(groups, moments[::2], moments[1::2], strict=True)
         if group.rows
     ]
+
+
+def _bounds(cell: Cell, column: str, dtype: pl.DataType, groups: Sequence[RowGroup]) -> tuple[pl.Series, pl.Series]:
+    """The statistics read as the column itself would be, and whether they are bad: of each row group its minimum and maximum."""
+    bounds = pl.Series(column, [bound for group in groups for bound in (group.minimum, group.maximum)], dtype=dtype, strict=False)
+    bad = pl.lit(value=False) if cell.bad is None else cell.bad
+    read = bounds.to_frame().select(time=cell.value, bad=bad)
+    return read["time"], read["bad"]
 
 
 def _slice(index: int, group: RowGroup, first: datetime | None, last: datetime | None, *, complete: bool) -> Slice:

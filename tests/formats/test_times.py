@@ -192,10 +192,20 @@ def test_numbers_that_are_no_times(value: str, expected: object) -> None:
     assert times(["1", "2", "3", value], unit="s")[3] == expected
 
 
+@pytest.mark.parametrize(
+    "word", ["0001-01-01T00:00:00Z", "9999-12-31 23:59:59.999999", "2262-04-13 00:00:00", "1677-09-20 00:00:00"]
+)
+def test_marks_for_no_time_are_bad_in_text(word: str) -> None:
+    plain = "2024-05-12 12:00:00"
+    assert times([plain, word]) == [NOON, BAD]
+    assert times([plain, word], tz="Europe/Berlin")[1] == BAD
+    assert times(["2262-04-11 23:00:00", "1677-09-22 00:00:00"]) == [datetime(2262, 4, 11, 23), datetime(1677, 9, 22)]
+
+
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @given(st.lists(st.integers(-5, 2**63 - 1) | st.integers(0, 10**12), min_size=1))
 def test_whole_numbers_are_exact_and_never_wrap(unit: TimeUnit, values: list[int]) -> None:
-    last = datetime.max - EPOCH
+    last = timedelta(microseconds=2**63 // 1000)
     expected: list[object] = []
     for value in values:
         us = value * 10**6 // {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]

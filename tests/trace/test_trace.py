@@ -12,7 +12,7 @@ import pytest
 from llmtrace.engine.survey import survey
 from llmtrace.errors import InputError
 from llmtrace.formats.layout import ReadOptions
-from llmtrace.trace import Trace, open_trace
+from llmtrace.trace import Interval, Trace, open_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +52,25 @@ def test_a_sentinel_in_the_statistics_hides_no_rows(tmp_path: Path) -> None:
     assert rows(trace) == 4
     counts = [part.intake(["timestamp"]).collect().row(0, named=True) for part in survey(trace).parts(rows=2)]
     assert (sum(count["rows"] for count in counts), sum(count["no_timestamp"] for count in counts)) == (6, 2)
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("mark", [datetime.min, datetime.max, 2**62, -(2**62)], ids=str)
+def test_a_mark_for_no_time_in_parquet_is_a_row_without_a_time(tmp_path: Path, mark: object, *, statistics: bool) -> None:
+    times = pl.concat([pl.Series(minutes(0, 1, 2)), pl.Series([mark]).cast(pl.Datetime("us"))])
+    frame = requests([0] * 4).with_columns(times.alias("timestamp"))
+    frame.write_parquet(tmp_path / "t.parquet", row_group_size=2, statistics=statistics)
+    trace = survey(open_trace(str(tmp_path / "t.parquet")))
+    assert trace.span == Interval(START, START + timedelta(minutes=2))
+    counts = [part.intake(["timestamp"]).collect().row(0, named=True) for part in trace.parts(rows=2)]
+    assert (sum(count["rows"] for count in counts), sum(count["no_timestamp"] for count in counts)) == (4, 1)
+    assert rows(trace) == 3
+
+
+def test_statistics_that_vouch_leave_the_column_as_it_is(tmp_path: Path) -> None:
+    requests(minutes(0, 1, 2)).write_parquet(tmp_path / "t.parquet")
+    (opened,) = open_trace(str(tmp_path / "t.parquet")).opened
+    assert opened.reading.cells["timestamp"].value.meta.eq(pl.col("timestamp"))
 
 
 def test_rows_without_a_time_are_counted_once_however_it_is_cut(tmp_path: Path) -> None:
