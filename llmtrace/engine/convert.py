@@ -67,9 +67,10 @@ def _write(
     total, done, intakes = sum(part.rows for part in parts), 0, list[Intake]()
     with Store(destination, partition, _footer(trace), force=force) as store:
         for part in parts:
-            whole = part.frame(trace.columns)
             with told(part.opened):
-                frame, counts, kept = pl.collect_all([whole, part.intake(trace.columns), Intake.plan(whole)])
+                read = part.read(trace.columns).collect().lazy()
+            whole = part.keep(read, trace.columns)
+            frame, counts, kept = pl.collect_all([whole, part.count(read, trace.columns), Intake.plan(whole)])
             store.append(frame)
             intakes.append(intake_of(counts, kept))
             done += part.rows

@@ -94,7 +94,8 @@ def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
     """Read a part once, with the columns of all analyses, and collect every plan of every analysis over it together."""
     columns = frozenset[str]().union(*(analysis.uses for analysis in analyses))
     with told(part.opened):
-        frame, counts = pl.collect_all([part.frame(columns), part.intake(columns)])
+        read = part.read(columns).collect().lazy()
+    frame, counts = pl.collect_all([part.keep(read, columns), part.count(read, columns)])
     plans = [analysis.partial(frame.lazy()) for analysis in analyses]
     kept, *tables = pl.collect_all([Intake.plan(frame.lazy()), *(plan for named in plans for plan in named.values())])
     remaining = iter(tables)

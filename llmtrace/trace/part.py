@@ -89,60 +89,86 @@ class Part:
         """Rows that it is expected to read, those of neighbours included where slices overlap."""
         return sum(piece.slice.rows or 0 for piece in self.pieces)
 
-    def frame(self, columns: Collection[str]) -> pl.LazyFrame:
+    def read(self, columns: Collection[str]) -> pl.LazyFrame:
+        """All that `keep` and `count` need of the rows of the interval, and of those without a time, for these canonical columns.
+
+        Canonical values as they stand in the source, and beside each that can be unreadable a flag `bad_<column>`; also the flags
+        of whatever the readings count besides, under its sentence. What is counted and what is kept are both taken from it, so
+        that nothing is parsed twice.
+        """
+        names = _in_schema_order({*columns, "timestamp", *self.filter_columns})
+        nothing = pl.LazyFrame(schema={name: COLUMNS[name].dtype for name in names})
+        frames = [self._read(group, names) for group in self._groups()] or [nothing]
+        return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
+
+    def keep(self, read: pl.LazyFrame, columns: Collection[str]) -> pl.LazyFrame:
         """The part's requests with these canonical columns, sorted by (timestamp, request_id), ties in file order.
 
         A column that a source lacks is null. `request_id` breaks ties only if it is among `columns`: it is not read for nothing.
         """
         wanted = _in_schema_order({*columns, "timestamp"})
-        read = _in_schema_order({*wanted, *self.filter_columns})
-        frames = [self._kept(group, read) for group in self._groups()] or [
-            pl.LazyFrame(schema={name: COLUMNS[name].dtype for name in read})
-        ]
-        frame = pl.concat(frames, how="vertical_relaxed") if len(frames) > 1 else frames[0]
-        kept = frame if self.predicate is None else frame.filter(self.predicate)
-        selected = kept.select(wanted)
-        return (
-            selected
-            if self.ordered and "request_id" not in wanted
-            else selected.map_batches(_in_order, validate_output_schema=False)
-        )
+        tests = [] if self._complete else [pl.col("timestamp").is_not_null()]
+        tests += [] if self.predicate is None else [self.predicate]
+        clamped = read.with_columns(_clamped()) if {"cached_tokens"} & {*wanted, *self.filter_columns} else read
+        kept = (clamped.filter(*tests) if tests else clamped).select(wanted)
+        known = self.ordered and "request_id" not in wanted
+        return kept if known else kept.map_batches(_in_order, validate_output_schema=False)
 
-    def intake(self, columns: Collection[str]) -> pl.LazyFrame:
+    def count(self, read: pl.LazyFrame, columns: Collection[str]) -> pl.LazyFrame:
         """One row of counts over what is read for these columns, before any filter but the interval.
 
         Columns: `rows`; `no_timestamp` (rows left out); `bad_rows` (with an unreadable cell); `cached_above_input` (clamped);
-        `bad_<column>` per canonical column; and whatever the readings count besides, under its sentence. Collected together with
-        `frame` of the same columns, it shares its parsing.
+        `bad_<column>` per canonical column; and whatever the readings count besides, under its sentence.
         """
-        read = _in_schema_order({*columns, "timestamp", *self.filter_columns})
+        present = read.collect_schema().names()
         names = [*intake_columns(columns), *dict.fromkeys(text for piece in self.pieces for text in piece.opened.reading.counted)]
-        counts = [_intake(piece, read, names, self.interval) for piece in self.pieces]
-        return pl.concat([pl.LazyFrame(schema=dict.fromkeys(names, pl.Int64)), *counts]).sum()
+        bad = [name for name in present if name.startswith("bad_")]
+        flags = {
+            "no_timestamp": pl.col("timestamp").is_null(),
+            "bad_rows": pl.any_horizontal(pl.lit(value=False), *bad),
+            "cached_above_input": pl.col("cached_tokens") > pl.col("input_tokens") if "cached_tokens" in present else None,
+            **{name: pl.col(name) for name in names if name in present},
+        }
+        counts = [_count(flags.get(name)).alias(name) for name in names if name != "rows"]
+        return read.select(pl.len().cast(pl.Int64).alias("rows"), *counts)
+
+    def frame(self, columns: Collection[str]) -> pl.LazyFrame:
+        """`keep` of what is read for the same columns."""
+        return self.keep(self.read(columns), columns)
+
+    def intake(self, columns: Collection[str]) -> pl.LazyFrame:
+        """`count` over what is read for the same columns."""
+        return self.count(self.read(columns), columns)
+
+    @property
+    def _complete(self) -> bool:
+        return all(piece.whole and piece.slice.complete for piece in self.pieces)
 
     def _groups(self) -> list[list[Piece]]:
         """Neighbouring pieces that one plan can read: that is several times as fast as to parse each and put them together."""
         groups: list[list[Piece]] = []
         for piece in self.pieces:
-            if groups and groups[-1][-1].opened.reads_like(piece.opened):
+            latest = groups[-1][-1] if groups else None
+            if latest and latest.first_seen == piece.first_seen and latest.opened.reads_like(piece.opened):
                 groups[-1].append(piece)
             else:
                 groups.append([piece])
         return groups
 
-    def _kept(self, group: Sequence[Piece], read: Sequence[str]) -> pl.LazyFrame:
+    def _read(self, group: Sequence[Piece], names: Sequence[str]) -> pl.LazyFrame:
         scans = [piece.scan() for piece in group]
-        raw = pl.concat(scans) if len(scans) > 1 else scans[0]
-        frame = _parsed(raw, group[0].opened.reading, read).select(_clamped(read))
-        if not all(piece.whole for piece in group):
-            return frame.filter(_inside(self.interval))
+        read = _parsed(pl.concat(scans) if len(scans) > 1 else scans[0], group[0].opened.reading, names)
         # A filter makes Parquet readers slow, so none is put where it would keep every row.
-        return frame if all(piece.slice.complete for piece in group) else frame.filter(pl.col("timestamp").is_not_null())
+        if all(piece.whole and (piece.first_seen or piece.slice.complete) for piece in group):
+            return read
+        inside = _inside(self.interval)
+        return read.filter((inside | pl.col("timestamp").is_null()) if group[0].first_seen else inside)
 
 
 def canonical(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
     """Raw rows as canonical columns: absent ones null, cached tokens clamped to the input."""
-    return _parsed(raw, reading, columns).select(_clamped(columns))
+    parsed = _parsed(raw, reading, columns)
+    return (parsed.with_columns(_clamped()) if "cached_tokens" in columns else parsed).select(columns)
 
 
 def intake_columns(columns: Collection[str]) -> list[str]:
@@ -151,10 +177,7 @@ def intake_columns(columns: Collection[str]) -> list[str]:
 
 
 def _parsed(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
-    """Canonical values as they stand in the source, and beside each that can be unreadable a flag `bad_<column>`.
-
-    Values and flags are parsed here once; what is counted and what is kept are both taken from it.
-    """
+    """Canonical values as they stand in the source, their flags, and those of what the reading counts besides."""
     names = [*columns, "input_tokens"] if "cached_tokens" in columns and "input_tokens" not in columns else columns
     values = [_value(reading, name).alias(name) for name in names]
     flags = {name: reading.cells[name].bad for name in columns if name in reading.cells}
@@ -176,37 +199,17 @@ def _value(reading: Reading, name: str) -> pl.Expr:
     return reading.cells[name].value if name in reading.cells else pl.lit(None, COLUMNS[name].dtype)
 
 
-def _clamped(columns: Sequence[str]) -> list[pl.Expr]:
+def _clamped() -> pl.Expr:
     cached, limit = pl.col("cached_tokens"), pl.col("input_tokens")
-    clamped = pl.when(cached > limit).then(limit).otherwise(cached).alias("cached_tokens")
-    return [clamped if name == "cached_tokens" else pl.col(name) for name in columns]
+    return pl.when(cached > limit).then(limit).otherwise(cached).alias("cached_tokens")
+
+
+def _count(flag: pl.Expr | None) -> pl.Expr:
+    return pl.lit(0, pl.Int64) if flag is None else flag.sum().cast(pl.Int64)
 
 
 def _inside(interval: Interval) -> pl.Expr:
     return (pl.col("timestamp") >= interval.start) & (pl.col("timestamp") < interval.end)
-
-
-def _intake(piece: Piece, columns: Sequence[str], names: Sequence[str], interval: Interval) -> pl.LazyFrame:
-    reading = piece.opened.reading
-    flagged = [name for name in columns if name in reading.cells and reading.cells[name].bad is not None]
-    bad = [f"bad_{name}" for name in flagged]
-    time = pl.col("timestamp")
-    inside = time.is_not_null() if piece.whole else _inside(interval)
-    mine = (inside | time.is_null()) if piece.first_seen else inside
-    exceeds = pl.col("cached_tokens") > pl.col("input_tokens") if "cached_tokens" in columns else pl.lit(value=False)
-    flags = {
-        "rows": pl.lit(value=True),
-        "no_timestamp": time.is_null(),
-        "bad_rows": pl.any_horizontal(pl.lit(value=False), *bad),
-        "cached_above_input": exceeds,
-        **{name: pl.col(name) for name in (*bad, *reading.counted)},
-    }
-    nothing = pl.lit(value=False)
-    counts = [(mine & flags.get(name, nothing).fill_null(value=False)).sum().cast(pl.Int64).alias(name) for name in names]
-    # Text is parsed once, for this and for `frame`. Columns of Parquet are read again, the few that are counted, for less than it
-    # costs to hold all of them for both.
-    counted = {"timestamp", "cached_tokens", *flagged} if piece.opened.source.kind == "parquet" else columns
-    return _parsed(piece.scan(), reading, [name for name in columns if name in counted]).select(counts)
 
 
 def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
