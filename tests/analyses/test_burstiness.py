@@ -322,6 +322,13 @@ def test_requests_without_a_key_count_in_the_scalars_only(measured: Measured) ->
     assert any("names no model" in note for note in nameless.notes)
 
 
+def test_requests_that_share_one_stamp_have_no_gaps_to_measure(measured: Measured) -> None:
+    result = measured(Burstiness("all"), frame_of([5] * 30), [10])
+    assert (result.scalars["tie_share"], result.scalars["mean_gap_s"], result.scalars["std_gap_s"]) == (1.0, 0.0, 0.0)
+    assert (result.scalars["cv"], result.scalars["burstiness"], result.scalars["quantum_s"]) == (None, None, None)
+    assert "same time" in result.notes[0]
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_what_so_few_requests_do_not_tell_is_null(measured: Measured, rows: int) -> None:
     result = measured(Burstiness("all"), frame_of([7 * row for row in range(rows)]))

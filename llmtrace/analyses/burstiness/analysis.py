@@ -99,7 +99,9 @@ class Burstiness:
             found = {**plans(moved, {**in_time, **again}), **plans(stamped, clocks)}
         keyed = by_key.plan(moved, "key", self.by).cache()
         return {
-            "parameters": parameters.plan(by=self.by, jitter=self.jitter, spread_us=self.spread_us),
+            "parameters": parameters.plan(
+                by=self.by, jitter=self.jitter, spread_us=self.spread_us, bits=tables.BITS, bits_by_key=tables.BITS_BY_KEY
+            ),
             "names": keyed.select("key", "name"),
             **found,
             **plans(keyed, {"keys": lags.summary(bits=tables.BITS_BY_KEY), **hours.summaries()}),

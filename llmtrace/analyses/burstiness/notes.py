@@ -42,7 +42,9 @@ def tie_warning(tie_share: float | None, quantum_s: float | None, mean_gap_s: fl
     if tie_share is None or tie_share < MANY_TIES:
         return ""
     share = f"{tie_share:.1%} of the gaps are zero"
-    if not quantum_s or not mean_gap_s or quantum_s < min(COARSE_S, COARSE_RATIO * mean_gap_s):
+    if not quantum_s or not mean_gap_s:
+        return "All requests have the same time: there is no gap to measure."
+    if quantum_s < min(COARSE_S, COARSE_RATIO * mean_gap_s):
         return (
             f"{share}, although the clock is fine enough to tell requests apart: they come, or are stamped, in batches. "
             "CV and lag-1 correlations measure these batches first; the dispersion at wider windows does not."
