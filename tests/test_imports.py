@@ -48,3 +48,11 @@ def test_public_names_have_one_home_each() -> None:
 def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         llmtrace.nonsense  # noqa: B018
+
+
+def test_an_analysis_imports_only_its_own() -> None:
+    program = "import sys, llmtrace.analyses.stats; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    assert "llmtrace.analyses.stats.rates" in modules
+    assert not [name for name in modules if name.startswith(("scipy.stats", "llmtrace.analyses.burstiness"))]

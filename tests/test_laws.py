@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from llmtrace.analyses import ANALYSES
+from llmtrace.analyses.registry import ANALYSES
 from llmtrace.schema import COLUMNS
 
 if TYPE_CHECKING:

@@ -1,0 +1,25 @@
+"""Every analysis there is, in one list: apart from the package, so that a command imports only its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llmtrace.analyses.burstiness import Burstiness
+from llmtrace.analyses.check import Check
+from llmtrace.analyses.reuse_time import ReuseTime
+from llmtrace.analyses.stats import Stats
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from llmtrace.analyses.base import Analysis
+
+__all__ = ["ANALYSES"]
+
+ANALYSES: Mapping[str, tuple[Analysis, ...]] = {
+    Stats.name: (Stats(), Stats("7s"), Stats("1h"), Stats("1w")),
+    Burstiness.name: (Burstiness(), Burstiness("user"), Burstiness("all")),
+    ReuseTime.name: (ReuseTime(), ReuseTime(("session",), 2), ReuseTime(min_gaps=3, highlight=("model-1",))),
+    Check.name: (Check(),),
+}
+"""Every analysis by the name of its command, with examples of its parameters that differ; `tests/test_laws.py` tries them all."""
