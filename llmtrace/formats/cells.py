@@ -160,8 +160,10 @@ def text(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
     """
     raw = pl.col(column)
     if isinstance(dtype, pl.String):
-        word = raw.str.strip_chars() if written else raw
-        return Cell(pl.when(~word.is_in(MISSING_TEXT if written else ("",))).then(word), None, (column,))
+        if not written:
+            return Cell(pl.when(raw != "").then(raw), None, (column,))
+        word = raw.str.strip_chars()
+        return Cell(pl.when(~word.is_in(MISSING_TEXT)).then(word), None, (column,))
     if dtype.is_float():
         whole = _whole(raw.cast(pl.Float64))
         name = pl.coalesce(whole.cast(pl.String), raw.cast(pl.String))

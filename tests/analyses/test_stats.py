@@ -220,7 +220,7 @@ def naive_lengths_by_model(rows: list[Row]) -> list[Row]:
     found = []
     for model in ranked_models(rows):
         described = naive_lengths([row for row in rows if row["model"] == model])
-        found += [{"model": model, **row} for row in described if row["requests"]]
+        found += [{"model": model, **row} for row in described if row["requests"] and row["column"] != "cached_tokens"]
     return found
 
 

@@ -88,7 +88,7 @@ class Stats:
             "models": sums.summary(by="model_key"),
             "endpoints": sums.summary(by="endpoint_key", interval=interval),
             "lengths": histogram.summary(lengths.COLUMNS, bits=lengths.BITS),
-            "lengths_by_model": histogram.summary(lengths.COLUMNS, bits=lengths.BITS_BY_MODEL, by="model_key"),
+            "lengths_by_model": histogram.summary(lengths.COLUMNS_BY_MODEL, bits=lengths.BITS_BY_MODEL, by="model_key"),
             "distinct_users": distinct.summary("user_key", interval),
             "distinct_models": distinct.summary("model_key", interval),
             "distinct_instances": distinct.summary("instance_key", interval),

@@ -18,13 +18,14 @@ __all__ = ["BITS", "BITS_BY_MODEL", "COLUMNS", "RATIO", "TOP_MODELS", "medians",
 RATIO = "output_to_input_ratio"
 COLUMNS = ("input_tokens", "output_tokens", "cached_tokens", RATIO)
 """What is summarised: tokens, and the ratio in millionths."""
+COLUMNS_BY_MODEL = ("input_tokens", "output_tokens", RATIO)
+"""The same per model, where cached tokens are left to the analysis of hits."""
 BITS, BITS_BY_MODEL = 11, 8
 TOP_MODELS = 3
 
 _PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _DESCRIBED = ("mean", "min", *(f"p{percent}" for percent in _PERCENTS), "max")
 _STEPS = tuple(step / 100 for step in range(101))
-_CDF_COLUMNS = ("input_tokens", "output_tokens", RATIO)
 _UNIT = pl.when(pl.col("column") == RATIO).then(float(MILLION)).otherwise(1.0)
 _PLACE = pl.col("column").replace_strict({column: place for place, column in enumerate(COLUMNS)}, return_dtype=pl.Int8)
 
@@ -88,7 +89,7 @@ def _cdf(overall: pl.DataFrame, by_model: pl.DataFrame, models: pl.DataFrame) ->
 
 
 def _curves(summary: pl.DataFrame, model: str | None, bits: int) -> pl.DataFrame:
-    drawn = summary.filter(pl.col("column").is_in(_CDF_COLUMNS)).sort(_PLACE)
+    drawn = summary.filter(pl.col("column").is_in(COLUMNS_BY_MODEL)).sort(_PLACE)
     values = quantiles(drawn, _STEPS, bits=bits, positive=True)
     steps = {
         "model": pl.Series([model], dtype=pl.String).new_from_index(0, values.size),
