@@ -70,6 +70,13 @@ def test_without_an_interval_only_the_overall_set_is_kept(
         assert found.rows() == [(None, len(users), sorted(users))]
 
 
+def test_intervals_that_were_edges_of_parts_are_closed_between_others(of_parts: Callable[..., list[pl.DataFrame]]) -> None:
+    frame = frame_of([(100, 1), (1_000_100, 1), (1_500_000, 2), (2_000_100, 3), (3_000_100, 1)])
+    for found in of_parts(distinct.summary("user", SECOND), distinct.combine, frame, [2, 3, 4]):
+        assert found["keys"].to_list() == [[1, 2, 3], [1], None, None, [1]]
+        assert found["distinct"].to_list() == [3, 1, 2, 1, 1]
+
+
 def test_an_interval_that_spans_many_parts_is_counted_once(of_parts: Callable[..., list[pl.DataFrame]]) -> None:
     frame = frame_of([(time, user) for time, user in zip(range(0, 900_000, 100_000), [1, 2, 1, 3, 2, 1, 4, 0, 1], strict=True)])
     for found in of_parts(distinct.summary("user", SECOND), distinct.combine, frame, list(range(1, 9))):
