@@ -129,8 +129,9 @@ def _replace_closed_streams() -> None:
 
 
 def _keep_memory() -> None:
-    """Let the allocator of Polars keep what parts of the trace gave back for the next ones, instead of asking the system anew."""
+    """Let allocators keep what parts of the trace gave back for the next ones, and take pages as small as they are needed."""
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:3000,muzzy_decay_ms:3000")
+    os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 
 
 def _make_room_for_kernels() -> None:
