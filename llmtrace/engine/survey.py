@@ -24,9 +24,11 @@ def survey(trace: Trace) -> Trace:
     """The trace with every slice dated, reading the times (and nothing else) of those that are not.
 
     Raises:
-        InputError: if a text file is too long to be read at once, or no row of the trace has a readable time.
+        InputError: if a text file is too long to be read at once, or the trace has no row, or none with a readable time.
     """
     dated = trace.surveyed([_dated(trace.opened[piece.source], piece) for piece in trace.unsurveyed])
+    if not any(piece.rows for piece in dated.slices):
+        raise InputError(f"{', '.join(trace.names)}: there is no row", "Give a file with requests in it, or leave this one out.")
     if dated.span is None:
         raise InputError(
             f"{', '.join(trace.names)}: no row has a readable timestamp",

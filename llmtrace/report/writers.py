@@ -100,6 +100,8 @@ def write(result: Result, output: Output, stdout: BinaryIO | TextIO, log: Callab
     with files.staged() as add:
         for path, content in contents.items():
             add(path, content())
+        # Another run may have written there in the meantime.
+        files.check_free(contents, force=output.force)
     for folder, count in Counter(path.parent for path in contents).items():
         log(f"Wrote {count} {'file' if count == 1 else 'files'} to {folder}")
     _print(text, stdout)

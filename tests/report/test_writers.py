@@ -214,6 +214,18 @@ def test_nothing_is_overwritten_without_force(hour: Result, tmp_path: Path) -> N
     assert stream.getvalue() == ""
 
 
+def test_what_another_run_wrote_meanwhile_is_kept(hour: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dumps_late(result: Result) -> str:
+        (tmp_path / "requests.png").write_text("another's")
+        return dumps(result)
+
+    monkeypatch.setattr("llmtrace.report.json.dumps", dumps_late)
+    with pytest.raises(OutputError, match=r"requests\.png exists already"):
+        write(hour, Output(output=tmp_path), io.StringIO(), nothing)
+    assert names(tmp_path) == {"requests.png"}
+    assert (tmp_path / "requests.png").read_text() == "another's"
+
+
 def test_force_replaces_only_what_is_written(hour: Result, tmp_path: Path) -> None:
     (tmp_path / "endpoints.csv").write_text("mine")
     (tmp_path / "other.csv").write_text("other")
