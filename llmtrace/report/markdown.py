@@ -21,7 +21,8 @@ __all__ = ["dumps"]
 
 _SPECIAL = r"[\\`*<>|\[\]~]|\b_|_\b"
 """What GitHub takes for markup; an underscore only where a word begins or ends."""
-_BREAKS = r"[\r\n]+"
+_BREAKS = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
+"""Line breaks, and control characters, with which a name could draw on the terminal."""
 
 
 def dumps(result: Result, table: str | None = None) -> str:

@@ -66,6 +66,11 @@ def test_one_table_alone() -> None:
     assert "## Notes" in text
 
 
+def test_a_name_cannot_draw_on_the_terminal() -> None:
+    result = Result("check", {}, {}, {"columns": pl.DataFrame({"column": ["\x1b[31mred\x9b1m\r\na"]})}, "columns")
+    assert "|  \\[31mred 1m a |" in dumps(result)
+
+
 def test_an_unknown_table_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="--table nonsense"):
         dumps(SMALL, "nonsense")
