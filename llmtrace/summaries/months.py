@@ -135,7 +135,7 @@ def _month(visits: Visits, month: int, starts: Integers, ends: Integers, limits:
     count = int((ends - starts).sum())
     found, key_of, positive = np.empty(count, np.uint32), np.empty(count, np.uint32), np.zeros(here.size, np.uint32)
     _follow(visits.table, starts, ends, found, key_of, positive)
-    gathered, _ = trails.gather(found, key_of, positive, limits)
+    gathered = trails.gather(found, key_of, positive, limits)
     return _Month(month, visits.keys[here], visits.table[starts, TIME], visits.table[ends - 1, TIME], gathered)
 
 

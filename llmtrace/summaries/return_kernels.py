@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Columns: TypeAlias = "tuple[Small, Integers, Integers, Integers, Integers, Small]"
 """Of each key: inner, first_us, last_us, first_input_tokens, last_tokens, positive gaps."""
 
-__all__ = ["follow", "match", "number", "pick"]
+__all__ = ["cross", "follow", "match", "number", "pick", "renumbered"]
 
 NO_KEY = (1 << 32) - 1
 
@@ -80,6 +80,32 @@ def match(
     rows, counts = (np.empty(room, np.int32), np.empty(room, np.int32)), np.zeros(groups[0].size, np.uint32)
     size = _match(groups, left, right, np.full(distinct, NOWHERE), rows, counts)
     return rows[0][:size], rows[1][:size], counts
+
+
+def cross(
+    rows: tuple[Rows, Rows], both: Integers, left: tuple[Integers, Integers], right: tuple[Integers, Integers]
+) -> tuple[CellArray, Sums]:
+    """The gaps between two neighbouring parts.
+
+    Args:
+        rows: per pair its place on the left and on the right.
+        both: the pairs that are on both sides.
+        left: last arrivals and the tokens of the last requests, by place.
+        right: first arrivals and the input tokens of the first requests, by place.
+
+    Returns:
+        The cell of each gap; the sums over them.
+    """
+    cells, sums = np.empty(both.size, np.uint32), ttl.no_sums()
+    _cross(rows, both, left, right, cells, sums)
+    return cells, sums
+
+
+def renumbered(values: Small, numbers: Small) -> Small:
+    """For each value the number that stands at its place."""
+    found = np.empty(values.size, np.uint32)
+    _renumber(values, numbers, found)
+    return found
 
 
 def pick(first: Values, first_rows: Rows, second: Values, second_rows: Rows) -> Values:
@@ -163,3 +189,23 @@ def _pick(first: Values, first_rows: Rows, second: Values, second_rows: Rows, pi
     for pair in range(picked.size):
         ours, theirs = first[max(first_rows[pair], 0)], second[max(second_rows[pair], 0)]
         picked[pair] = ours if first_rows[pair] >= 0 else theirs
+
+
+@njit(nogil=True, cache=True)
+def _cross(
+    rows: tuple[Rows, Rows],
+    both: Integers,
+    left: tuple[Integers, Integers],
+    right: tuple[Integers, Integers],
+    cells: CellArray,
+    sums: Sums,
+) -> None:
+    for place in range(both.size):
+        before, after = rows[0][both[place]], rows[1][both[place]]
+        cells[place] = ttl.add(sums, right[0][after] - left[0][before], right[1][after], left[1][before])
+
+
+@njit(nogil=True, cache=True)
+def _renumber(values: Small, numbers: Small, found: Small) -> None:
+    for row in range(values.size):
+        found[row] = numbers[values[row]]

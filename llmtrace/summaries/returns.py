@@ -96,7 +96,8 @@ class _Side:
         numbers = np.empty(state["inner"].height, np.uint32)
         numbers[places[there]] = there
         inner, first_us, last_us = (state["pairs"][name].to_numpy() for name in ("inner", "first_us", "last_us"))
-        return cls(*frozen(_offsets(state["outer"]["pairs"]), numbers[inner], first_us, last_us, *tokens_of(state)))
+        renumbered = return_kernels.renumbered(*frozen(inner, numbers))
+        return cls(*frozen(_offsets(state["outer"]["pairs"]), renumbered, first_us, last_us, *tokens_of(state)))
 
 
 def summarise(visits: Visits, limits: Limits) -> dict[str, pl.DataFrame]:
@@ -109,7 +110,8 @@ def summarise(visits: Visits, limits: Limits) -> dict[str, pl.DataFrame]:
     unknown = 0 if visits.inner.size and visits.inner[0] == UNKNOWN else -1
     pair_of, counts = return_kernels.number(visits.table, visits.offsets, visits.inner.size, unknown)
     (inner, first_us, last_us, *tokens, positive), found, sums = return_kernels.follow(visits.table, pair_of, int(counts.sum()))
-    gathered, tallies = trails.gather(found, pair_of, positive, limits)
+    tallies = np.zeros((2, ttl.CELLS), np.uint32)
+    gathered = trails.gather(found, pair_of, positive, limits, tallies)
     columns: dict[str, Values] = {"inner": inner, "first_us": first_us, "last_us": last_us}
     return {
         "outer": pl.DataFrame({"key": visits.keys, "pairs": counts}),
@@ -173,9 +175,8 @@ def _joined(left: Tables, right: Tables, limits: Limits) -> dict[str, pl.DataFra
     )
     rows = frozen(*matched)
     both = np.flatnonzero((rows[0] >= 0) & (rows[1] >= 0))
-    before, after = rows[0][both], rows[1][both]
-    gaps = theirs.first_us[after] - ours.last_us[before]
-    border, weights = ttl.weigh(gaps, theirs.first_input_tokens[after], ours.last_tokens[before])
+    ends, starts = (ours.last_us, ours.last_tokens), (theirs.first_us, theirs.first_input_tokens)
+    border, sums = return_kernels.cross(rows, both, ends, starts)
     joined, released = trails.join((trails_of(left), trails_of(right)), rows, both, border, limits)
     picked = {name: _picked(name, ours, theirs, rows) for name in ("inner", "first_us", "last_us")}
     tokens = [_picked(name, ours, theirs, rows) for name in ("first_input_tokens", "last_tokens")]
@@ -186,7 +187,7 @@ def _joined(left: Tables, right: Tables, limits: Limits) -> dict[str, pl.DataFra
         "held": pl.DataFrame({"cell": joined.held}),
         "profiles": pl.DataFrame(cells.lists(joined.profiles, "buckets")),
         "cells": _together(left["cells"], right["cells"], _counted(*_tallies(border, released))),
-        "weights": ttl.combine([left["weights"], right["weights"], weights]),
+        "weights": ttl.combine([left["weights"], right["weights"], ttl.weights(sums)]),
     }
 
 

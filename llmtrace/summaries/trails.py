@@ -40,8 +40,6 @@ __all__ = ["Limits", "Trails", "gather", "join", "percentiles"]
 
 Side: TypeAlias = "tuple[Rows, Positive, CellArray, CellArray]"
 """Per key of the answer its place in a part; the part's positive gaps, held cells, and where those of each key begin."""
-Border: TypeAlias = "tuple[Integers, CellArray]"
-"""The keys that are in both parts, ascending, and the cell of the gap between the parts."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class Trails:
     profiles: Cells
 
 
-def gather(found: CellArray, key_of: CellArray, positive: CellArray, limits: Limits) -> tuple[Trails, Tallies]:
+def gather(found: CellArray, key_of: CellArray, positive: CellArray, limits: Limits, tallies: Tallies | None = None) -> Trails:
     """The trails of the keys of a part.
 
     Args:
@@ -82,18 +80,17 @@ def gather(found: CellArray, key_of: CellArray, positive: CellArray, limits: Lim
         key_of: per visit the place of its key.
         positive: per key how many of its visits come after a positive gap.
         limits: how trails are kept.
-
-    Returns:
-        The trails; per cell how often it was found and how often released.
+        tallies: a row and a column per cell; how often each was found is added to the first, how often released to the second.
     """
     is_held = positive < limits.limit
     counts = positive.astype(np.int64)
     ends = np.cumsum(counts[~is_held] if limits.profiled else np.zeros((~is_held).sum(), np.int64))
     held, values = np.empty(counts[is_held].sum(), np.uint32), np.empty(ends[-1] if ends.size else 0, np.uint32)
-    tallies = np.zeros((2, ttl.CELLS), np.uint32)
-    _sort_out(found, key_of, positive, (limits.threshold, limits.limit), (held, values), tallies)
-    histograms = profiles.tally(ttl.cell_starts(values), np.append(0, ends)[:-1], ends)
-    return Trails(np.minimum(positive, limits.limit).astype(np.uint16), held, histograms), tallies
+    if tallies is not None:
+        _tally(found, key_of, positive, limits.threshold, tallies)
+    _sort_out(found, key_of, positive, limits.limit, (held, values))
+    histograms = profiles.tally(values, np.append(0, ends)[:-1], ends)
+    return Trails(np.minimum(positive, limits.limit).astype(np.uint16), held, histograms)
 
 
 def join(
@@ -104,7 +101,7 @@ def join(
     Args:
         sides: those of the earlier and of the later part.
         rows: per key its place in each of them, -1 where it is not there.
-        both: the keys that are in both, ascending.
+        both: the keys that are in both.
         border: the cell of the gap between the parts of each of these.
         limits: how trails are kept.
 
@@ -112,18 +109,20 @@ def join(
         The trails; the cells that were released by joining them.
     """
     left, right = (_side(side, where, limits.limit) for side, where in zip(sides, rows, strict=True))
-    borders = frozen(both, border)
-    positive = np.empty(rows[0].size, np.uint16)
-    kept, histograms = _count(left, right, borders, limits.limit, positive)
+    cells_between = np.zeros(rows[0].size, np.uint32)
+    cells_between[both] = border
+    positive, active = np.empty(rows[0].size, np.uint16), np.empty(rows[0].size, np.uint32)
+    kept, histograms, count = _count(left, right, cells_between, limits.limit, positive, active)
     # One more than room for all, as a cell is written before it is clear that it counts.
     room = sides[0].held.size + sides[1].held.size + both.size + 1
     held, values, released = np.empty(kept + 1, np.uint32), np.empty(room - kept, np.uint32), np.empty(room, np.uint32)
     ends, places = np.empty(histograms, np.int64), np.full((histograms, 2), NOWHERE, np.int64)
-    size = _join((left, right), borders, (limits.threshold, limits.limit), positive, (held, values, released), (ends, places))
+    keys, targets = (active[:count], positive, cells_between), (held, values, released)
+    size = _join((left, right), keys, (limits.threshold, limits.limit), targets, (ends, places))
     if not limits.profiled:
         ends[:] = 0
     values = values[: ends[-1] if histograms else 0]
-    joined = profiles.join(sides[0].profiles, sides[1].profiles, places, ttl.cell_starts(values), ends)
+    joined = profiles.join(sides[0].profiles, sides[1].profiles, places, values, ends)
     return Trails(positive, held[:kept], joined), released[:size]
 
 
@@ -142,7 +141,7 @@ def percentiles(trails: Trails, wanted: Flags, percents: Sequence[int], limit: i
     is_held = trails.positive < limit
     ends = np.cumsum(np.where(is_held, trails.positive, 0), dtype=np.int64)
     few = is_held & wanted
-    counted = profiles.tally(ttl.cell_starts(trails.held), ends[few] - trails.positive[few], ends[few])
+    counted = profiles.tally(trails.held, ends[few] - trails.positive[few], ends[few])
     histograms = pl.DataFrame(cells.lists(trails.profiles, "buckets")).filter(pl.Series(wanted[~is_held]))
     found = np.empty((int(wanted.sum()), len(percents)))
     found[is_held[wanted]] = profiles.percentiles(pl.DataFrame(cells.lists(counted, "buckets")), percents)
@@ -151,22 +150,25 @@ def percentiles(trails: Trails, wanted: Flags, percents: Sequence[int], limit: i
 
 
 def _side(trails: Trails, rows: Rows, limit: int) -> Side:
-    [positive] = frozen(trails.positive)
+    # Kernels read the first key where a part does not have the wanted one.
+    [positive] = frozen(trails.positive if trails.positive.size else np.zeros(1, np.uint16))
     rows, held, starts = frozen(rows, trails.held, _starts(positive, limit))
     return rows, positive, held, starts
 
 
 @njit(nogil=True, cache=True)
-def _sort_out(
-    found: CellArray,
-    key_of: CellArray,
-    positive: CellArray,
-    limits: tuple[int, int],
-    targets: tuple[CellArray, CellArray],
-    tallies: Tallies,
-) -> None:
-    """Put each cell where its key's stand: among those held, or among the values of histograms if there are to be any."""
-    (threshold, limit), (held, values) = limits, targets
+def _tally(found: CellArray, key_of: CellArray, positive: CellArray, threshold: int, tallies: Tallies) -> None:
+    for visit in range(found.size):
+        cell = found[visit]
+        if cell != ttl.NO_CELL:
+            tallies[0, cell] += 1
+            tallies[1, cell] += (cell > 0) & (positive[key_of[visit]] >= threshold)
+
+
+@njit(nogil=True, cache=True)
+def _sort_out(found: CellArray, key_of: CellArray, positive: CellArray, limit: int, targets: tuple[CellArray, CellArray]) -> None:
+    """Put the cell of each positive gap where its key's stand: among those held, or among the values of histograms, if any."""
+    held, values = targets
     places = np.empty(positive.size, np.int64)
     kept, counted = 0, 0
     for key in range(positive.size):
@@ -175,18 +177,13 @@ def _sort_out(
         kept += positive[key] if is_held else 0
         counted += 0 if is_held else positive[key]
     for visit in range(found.size):
-        cell = found[visit]
-        if cell == ttl.NO_CELL:
-            continue
-        tallies[0, cell] += 1
-        if cell == 0:
+        if found[visit] == ttl.NO_CELL or found[visit] == 0:
             continue
         key = key_of[visit]
-        tallies[1, cell] += positive[key] >= threshold
         if positive[key] < limit:
-            held[places[key]] = cell
+            held[places[key]] = found[visit]
         elif values.size:
-            values[places[key]] = cell
+            values[places[key]] = found[visit]
         places[key] += 1
 
 
@@ -204,86 +201,86 @@ def _starts(positive: Positive, limit: int) -> CellArray:
 
 
 @njit(nogil=True, cache=True)
-def _count(left: Side, right: Side, border: Border, limit: int, positive: Positive) -> tuple[int, int]:
-    """Fill in the positive gaps of each key, up to `limit`; how many cells are held, and how many histograms there are."""
-    both, border_cells = border
-    place, held, histograms = 0, 0, 0
+def _count(
+    left: Side, right: Side, between: CellArray, limit: int, positive: Positive, active: CellArray
+) -> tuple[int, int, int]:
+    """Fill in the positive gaps of each key, up to `limit`, and the keys that have any.
+
+    Returns:
+        How many cells are held, how many histograms there are, how many keys have positive gaps.
+    """
+    held, histograms, size = 0, 0, 0
     for key in range(positive.size):
-        total = _of(left, key) + _of(right, key)
-        if place < both.size and both[place] == key:
-            total += border_cells[place] > 0
-            place += 1
+        total = _of(left, key) + _of(right, key) + int(between[key] > 0)
         positive[key] = min(total, limit)
         held += total if total < limit else 0
         histograms += total >= limit
-    return held, histograms
+        active[size] = key
+        size += total > 0
+    return held, histograms, size
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _of(side: Side, key: int) -> int:
     """The positive gaps of a key in one part."""
     row = side[0][key]
-    return int(side[1][row]) if row >= 0 else 0
+    return int(side[1][max(row, 0)]) if row >= 0 else 0
 
 
 @njit(nogil=True, cache=True)
 def _join(
     sides: tuple[Side, Side],
-    border: Border,
+    keys: tuple[CellArray, Positive, CellArray],
     limits: tuple[int, int],
-    positive: Positive,
     targets: tuple[CellArray, CellArray, CellArray],
     histograms: tuple[Integers, profiles.Rows],
 ) -> int:
     """Put the cells of each key where they stand now, and those of newly eligible keys among the released; how many these are.
 
-    The histogram of a key is made of those at its `places` in both parts and of the values up to its `ends`.
+    `keys` has those with positive gaps, and of all keys the positive gaps and the cell of the gap between the parts, 0 without
+    one. The histogram of a key is made of those at its `places` in both parts and of the values up to its `ends`.
     """
-    (left, right), (both, border_cells), (threshold, limit) = sides, border, limits
+    (left, right), (active, positive, between), (threshold, limit) = sides, keys, limits
     (held, values, released), (ends, places) = targets, histograms
-    at, kept, counted, size, many = 0, 0, 0, 0, 0
-    for key in range(positive.size):
-        cell = np.uint32(0)
-        if at < both.size and both[at] == key:
-            cell = border_cells[at]
-            at += 1
-        if positive[key] == 0:
-            continue
+    kept, counted, size, many = 0, 0, 0, 0
+    for key in active:
         before, after = _of(left, key), _of(right, key)
+        ours, theirs = _start(left, key, before), _start(right, key, after)
         if positive[key] >= threshold:
-            size = _append(cell, released, _copy(left, key, before if before < threshold else 0, released, size))
-            size = _copy(right, key, after if after < threshold else 0, released, size)
+            size = _copy(left[2], ours, before if before < threshold else 0, released, size)
+            size = _append(between[key], released, size)
+            size = _copy(right[2], theirs, after if after < threshold else 0, released, size)
         if positive[key] < limit:
-            kept = _append(cell, held, _copy(left, key, before, held, kept))
-            kept = _copy(right, key, after, held, kept)
+            kept = _append(between[key], held, _copy(left[2], ours, before, held, kept))
+            kept = _copy(right[2], theirs, after, held, kept)
             continue
-        counted = _append(cell, values, _copy(left, key, before if before < limit else 0, values, counted))
-        counted = _copy(right, key, after if after < limit else 0, values, counted)
-        places[many, 0] = _start(left, key) if before == limit else NOWHERE
-        places[many, 1] = _start(right, key) if after == limit else NOWHERE
+        counted = _copy(left[2], ours, before if before < limit else 0, values, counted)
+        counted = _append(between[key], values, counted)
+        counted = _copy(right[2], theirs, after if after < limit else 0, values, counted)
+        places[many, 0] = ours if before == limit else NOWHERE
+        places[many, 1] = theirs if after == limit else NOWHERE
         ends[many] = counted
         many += 1
     return size
 
 
-@njit(nogil=True, cache=True)
-def _start(side: Side, key: int) -> int:
-    """Where the cells of a key begin in one part, or which histogram is its."""
-    row = side[0][key]
-    return int(side[3][row]) if row >= 0 else 0
+# These are put into their callers' code, as handing over arrays costs more than what they do.
+@njit(nogil=True, cache=True, inline="always")
+def _start(side: Side, key: int, count: int) -> int:
+    """Where the cells of a key with so many positive gaps begin in one part, or which histogram is its."""
+    return int(side[3][side[0][key]]) if count > 0 else 0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _append(cell: np.uint32, target: CellArray, end: int) -> int:
     """Append a cell unless it is that of a zero gap; where the cells end then."""
     target[end] = cell
     return end + int(cell > 0)
 
 
-@njit(nogil=True, cache=True)
-def _copy(side: Side, key: int, count: int, target: CellArray, end: int) -> int:
-    """Append so many held cells of a key; where the cells end then."""
-    start = _start(side, key) if count else 0
+@njit(nogil=True, cache=True, inline="always")
+def _copy(source: CellArray, start: int, count: int, target: CellArray, end: int) -> int:
+    """Append cells; where they end then."""
     for place in range(count):
-        target[end + place] = side[2][start + place]
+        target[end + place] = source[start + place]
     return end + count

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmtrace.summaries import cells, profiles
+from llmtrace.summaries import cells, profiles, ttl
 from llmtrace.summaries.histogram import bucket_indices
 
 if TYPE_CHECKING:
@@ -26,9 +26,11 @@ VALUES = st.lists(st.integers(1, 40) | st.integers(1, 10**12), max_size=20) | st
 ROWS = st.lists(VALUES, max_size=6)
 
 
-def flat(rows: list[list[int]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Values row by row, and where each row ends."""
-    return np.array([value for row in rows for value in row], np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)
+def flat(rows: list[list[int]]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """The cells of gaps row by row, and where each row ends."""
+    gaps = np.array([value for row in rows for value in row], np.int64)
+    nothing = np.zeros_like(gaps)
+    return ttl.weigh(gaps, nothing, nothing)[0], np.cumsum([len(row) for row in rows], dtype=np.int64)
 
 
 def tally(rows: list[list[int]]) -> Cells:
@@ -68,7 +70,7 @@ def test_joined_rows_have_the_counts_of_both_and_the_further_values(
 def test_counts_beyond_32_bits_do_not_wrap() -> None:
     large = (np.array([0, 1]), np.array([5], np.uint16), np.array([2**32 - 1], np.uint32))
     rows, nothing = np.array([[0, 0]]), np.zeros(1, np.int64)
-    assert as_counters(profiles.join(large, large, rows, np.empty(0, np.int64), nothing)) == [{5: 2**33 - 2}]
+    assert as_counters(profiles.join(large, large, rows, np.empty(0, np.uint32), nothing)) == [{5: 2**33 - 2}]
 
 
 @given(st.lists(VALUES.filter(bool), max_size=5))

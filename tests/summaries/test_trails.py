@@ -85,7 +85,8 @@ def test_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], limits: 
     released: Counter[int] = Counter()
     for start, end in pairwise(borders):
         part = Part(visits[start:end], sum(step for _, step in visits[:start]))
-        gathered, tallies = trails.gather(*part.found, limits)
+        tallies = np.zeros((2, ttl.CELLS), np.uint32)
+        gathered = trails.gather(*part.found, limits, tallies)
         released += Counter(dict(enumerate(tallies[1].tolist())))
         if whole is None or made is None:
             whole, made = part, gathered

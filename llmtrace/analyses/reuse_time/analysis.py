@@ -32,7 +32,7 @@ KEY_COLUMNS = ("user", "model", "instance", "endpoint", "session")
 """Columns that a key may be made of."""
 MOST_MIN_GAPS = 1_000
 """A state holds so many gaps of a key at most."""
-MOST_HELD = 64
+MOST_HELD = 128
 """From so many gaps on the trail of a key is a histogram."""
 
 _TOKENS = ("input_tokens", "output_tokens")
