@@ -33,7 +33,7 @@ def is_document(lines: Sequence[str], *, whole: bool) -> bool:
         return True
     try:
         value = json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         return not others
     alone = whole and not others
     return alone and any(isinstance(value.get(key), list) for key in WRAPPERS)
@@ -92,6 +92,8 @@ class _Text:
                 if self._more():
                     continue
                 raise self.wrong(str(error)) from None
+            except RecursionError:
+                raise self.wrong("its values are nested too deep") from None
             # A number may go on behind what has been read: `1` as `1.5`, `1.` as `1.0`.
             if self._buffer[end - 1] in '}]"' or self._buffer[end : end + 1] in _AFTER_NUMBER or not self._more():
                 source = self._buffer[self._at : end]

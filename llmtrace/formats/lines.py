@@ -80,7 +80,7 @@ def sniff(head: Iterable[str], name: str) -> Lines:
 def _parsed(line: str) -> Any:  # noqa: ANN401 - JSON is whatever it is
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
