@@ -18,7 +18,7 @@ import polars as pl
 from llmtrace.engine.damage import told
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.survey import survey
-from llmtrace.trace.parts import MICROSECOND
+from llmtrace.trace.parts import MICROSECOND, part_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +59,7 @@ def run(
 
 
 def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: Progress | None) -> Outcome:
-    parts = trace.parts() or [trace.empty_part()]
+    parts = trace.parts(part_rows(len(_columns(analyses)))) or [trace.empty_part()]
     total, done = sum(part.rows for part in parts), 0
     tree = _Tree(analyses)
     with ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:
@@ -69,6 +69,10 @@ def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: 
             if progress is not None:
                 progress(done, total)
     return tree.total()
+
+
+def _columns(analyses: Sequence[Analysis]) -> frozenset[str]:
+    return frozenset[str]().union(*(analysis.uses for analysis in analyses))
 
 
 def _in_order(
@@ -92,7 +96,7 @@ def _in_order(
 
 def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
     """Read a part once, with the columns of all analyses, and collect every plan of every analysis over it together."""
-    columns = frozenset[str]().union(*(analysis.uses for analysis in analyses))
+    columns = _columns(analyses)
     with told(part.opened):
         read = part.read(columns).collect().lazy()
     frame, counts = pl.collect_all([part.keep(read, columns), part.count(read, columns)])

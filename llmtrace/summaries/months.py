@@ -5,8 +5,8 @@ first and the last month of a part can go on beyond it. The others are over, and
 of a state:
 
     visitors        key (ascending), requests: all known keys, counted up to `MOST_REQUESTS`
-    open_months     month by month, for the first and the last: month (its start), key (ascending), first_us, last_us, positive
-                    (its positive gaps; the limit of trails stands for more, too)
+    open_months     month by month, for the first and the last with known keys: month (its start), key (ascending), first_us,
+                    last_us, positive (its positive gaps; the limit of trails stands for more, too)
     open_held       key by key and in order of time: cell of each positive gap, for keys with fewer than the limit
     open_profiles   key by key: histogram of the positive gaps (buckets, counts) of the others
     months          the months between: month, key and percentiles of its positive gaps in microseconds, for keys with at
@@ -16,7 +16,7 @@ of a state:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,18 +25,17 @@ from numba import njit
 
 from llmtrace.summaries import cells, trails, ttl
 from llmtrace.summaries.cells import frozen
-from llmtrace.summaries.gaps import align
-from llmtrace.summaries.return_kernels import pick
+from llmtrace.summaries.return_kernels import NEVER, put
 from llmtrace.summaries.trails import Trails
 from llmtrace.summaries.visits import TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from llmtrace.summaries.gaps import Rows
     from llmtrace.summaries.groups import Integers, Keys
     from llmtrace.summaries.trails import Limits
     from llmtrace.summaries.ttl import CellArray
+    from llmtrace.summaries.united import Unions
     from llmtrace.summaries.visits import Table, Visits
 
     Tables = Mapping[str, pl.DataFrame]
@@ -98,18 +97,26 @@ def summarise(visits: Visits, times_us: Integers, limits: Limits) -> dict[str, p
         months.append(_month(visits, month, starts, ends, limits))
         starts = ends
     visitors = _visitors(visits.keys, np.diff(visits.offsets))
-    return _state(visitors, months, [], limits)
+    # A month without known keys leaves no trace in a state, so it cannot stand between others.
+    return _state(visitors, [month for month in months if month.keys.size], [], limits)
 
 
-def combine(states: Sequence[Tables], limits: Limits) -> dict[str, pl.DataFrame]:
+def combine(states: Sequence[Tables], limits: Limits, unions: Unions) -> dict[str, pl.DataFrame]:
     """The state of neighbouring parts, in order of time.
 
     Args:
         states: theirs.
         limits: those that they were made with.
+        unions: the unions of keys that are known already.
     """
-    tables = [{name: state[name] for name in SCHEMAS} for state in states]
-    return reduce(lambda left, right: _joined(left, right, limits), tables)
+    keys, places = unions.of([state["visitors"]["key"].to_numpy() for state in states])
+    requests = np.zeros(keys.size, np.int64)
+    for state, where in zip(states, places, strict=True):
+        requests[where] += state["visitors"]["requests"].to_numpy()
+    months = [month for state in states for month in _open(state, limits)]
+    same = [list(some) for _, some in groupby(months, lambda month: month.start_us)]
+    joined = [_united(some, limits, unions) if len(some) > 1 else some[0] for some in same]
+    return _state(_visitors(keys, requests), joined, [state["months"] for state in states], limits)
 
 
 def over(state: Tables, limits: Limits) -> pl.DataFrame:
@@ -139,35 +146,18 @@ def _month(visits: Visits, month: int, starts: Integers, ends: Integers, limits:
     return _Month(month, visits.keys[here], visits.table[starts, TIME], visits.table[ends - 1, TIME], gathered)
 
 
-def _joined(left: Tables, right: Tables, limits: Limits) -> dict[str, pl.DataFrame]:
-    """Months that meet at the border are united."""
-    earlier, later = _open(left, limits), _open(right, limits)
-    if earlier and later and earlier[-1].start_us == later[0].start_us:
-        later[0] = _united(earlier.pop(), later[0], limits)
-    keys, *rows = align(*frozen(left["visitors"]["key"].to_numpy(), right["visitors"]["key"].to_numpy()))
-    visitors = _visitors(keys, _requests(left, rows[0]) + _requests(right, rows[1]))
-    return _state(visitors, [*earlier, *later], [left["months"], right["months"]], limits)
-
-
-def _requests(state: Tables, rows: Rows) -> Integers:
-    """The requests of each key in one part, 0 where it has none."""
-    requests: Integers = np.append(state["visitors"]["requests"].to_numpy().astype(np.int64), 0)[rows]
-    return requests
-
-
-def _united(left: _Month, right: _Month, limits: Limits) -> _Month:
-    """One month of two neighbouring parts, with the gaps across the border."""
-    keys, *matched = align(*frozen(left.keys, right.keys))
-    rows = frozen(*matched)
-    both = np.flatnonzero((rows[0] >= 0) & (rows[1] >= 0))
-    (left_first, right_first), (left_last, right_last) = (
-        frozen(left.first_us, right.first_us),
-        frozen(left.last_us, right.last_us),
-    )
-    border = _cells(right_first[rows[1][both]] - left_last[rows[0][both]])
-    joined, _ = trails.join((left.trails, right.trails), rows, both, border, limits)
-    first_us = pick(left_first, rows[0], right_first, rows[1])
-    return _Month(left.start_us, keys, first_us, pick(right_last, rows[1], left_last, rows[0]), joined)
+def _united(months: Sequence[_Month], limits: Limits, unions: Unions) -> _Month:
+    """One month of neighbouring parts, with the gaps across their borders."""
+    keys, places = unions.of([month.keys for month in months])
+    first_us, last_us = np.empty(keys.size, np.int64), np.full(keys.size, NEVER)
+    sides = []
+    for month, where in zip(months, places, strict=True):
+        firsts, lasts, own = frozen(month.first_us, month.last_us, where)
+        sides.append((month.trails, where, _advance(firsts, lasts, own, last_us)))
+    for month, where in reversed(list(zip(months, places, strict=True))):
+        firsts, own = frozen(month.first_us, where)
+        put(firsts, own, first_us)
+    return _Month(months[0].start_us, keys, first_us, last_us, trails.join(sides, keys.size, limits))
 
 
 def _open(state: Tables, limits: Limits) -> list[_Month]:
@@ -250,8 +240,15 @@ def _reached(table: Table, starts: Integers, ends: Integers, end_us: int) -> Int
 
 
 @njit(nogil=True, cache=True)
-def _cells(gaps_us: Integers) -> CellArray:
-    cells_of_gaps = np.empty(gaps_us.size, np.uint32)
-    for place in range(gaps_us.size):
-        cells_of_gaps[place] = ttl.cell_of(gaps_us[place])
+def _advance(firsts: Integers, lasts: Integers, places: CellArray, latest: Integers) -> CellArray:
+    """Follow keys into the next part: per key of it the cell of the gap before its first arrival, 0 without one.
+
+    `latest` has the last arrival of every key before, and is changed.
+    """
+    cells_of_gaps = np.zeros(places.size, np.uint32)
+    for row in range(places.size):
+        before = latest[places[row]]
+        if before != NEVER:
+            cells_of_gaps[row] = ttl.cell_of(firsts[row] - before)
+        latest[places[row]] = lasts[row]
     return cells_of_gaps

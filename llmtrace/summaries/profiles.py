@@ -56,26 +56,28 @@ def tally(found: CellArray, starts: Integers, ends: Integers) -> Cells:
     return offsets, buckets[: offsets[-1]].copy(), counts[: offsets[-1]].copy()
 
 
-def join(left: Cells, right: Cells, rows: Rows, found: CellArray, ends: Integers) -> Cells:
+def join(sides: Sequence[Cells], rows: Rows, found: CellArray, ends: Integers) -> Cells:
     """The counts of matching rows, and further gaps, together.
 
     Args:
-        left: the cells of one summary.
-        right: the cells of another.
-        rows: per row of the answer its row on the left and its row on the right; -1 where it is not there.
+        sides: summaries.
+        rows: per row of the answer its row in each summary, counted on from one summary to the next; -1 where it is not there.
         found: cells of further gaps, row by row.
         ends: where those of each row of the answer end.
 
     Returns:
         Counts in 32 bits where all of them fit, else in 64.
     """
-    dtype = np.uint64 if _largest(left) + _largest(right) + found.size >> 32 else np.uint32
-    room = left[1].size + right[1].size + found.size
-    buckets, counts = np.empty(room, np.uint16), np.empty(room, dtype)
-    ours, theirs = (frozen(side[0], side[1], side[2].astype(dtype, copy=False)) for side in (left, right))
+    dtype = np.uint64 if sum(map(_largest, sides)) + found.size >> 32 else np.uint32
+    bases = np.cumsum([0, *(buckets.size for _, buckets, _ in sides)])
+    starts = np.concatenate([offsets[:-1] + base for (offsets, _, _), base in zip(sides, bases, strict=False)])
+    buckets = np.concatenate([buckets for _, buckets, _ in sides])
+    counts = np.concatenate([counts.astype(dtype, copy=False) for _, _, counts in sides])
+    target: Target = np.empty(buckets.size + found.size, np.uint16), np.empty(buckets.size + found.size, dtype)
+    together = frozen(np.append(starts, bases[-1]), buckets, counts)
     rows, found, ends = frozen(rows, found, ends)
-    offsets = _join(ours, theirs, rows, found, ends, (buckets, counts))
-    joined = offsets, buckets[: offsets[-1]], counts[: offsets[-1]]
+    offsets = _join(together, rows, found, ends, target)
+    joined = offsets, target[0][: offsets[-1]], target[1][: offsets[-1]]
     return joined if _largest(joined) >> 32 else (*joined[:2], joined[2].astype(np.uint32, copy=False))
 
 
@@ -115,16 +117,15 @@ def _tally(found: CellArray, starts: Integers, ends: Integers, target: Target) -
 
 
 @njit(nogil=True, cache=True)
-def _join(left: Cells, right: Cells, rows: Rows, found: CellArray, ends: Integers, target: Target) -> Integers:
+def _join(sides: Cells, rows: Rows, found: CellArray, ends: Integers, target: Target) -> Integers:
     dense, marks = np.zeros(_BUCKETS, np.uint64), np.zeros(_BUCKETS // 64, np.uint64)
     offsets = np.zeros(ends.size + 1, np.int64)
+    starts, buckets, counts = sides
     start = 0
     for row in range(ends.size):
-        a, b = rows[row]
-        for cell in range(left[0][a], left[0][a + 1]) if a >= 0 else range(0):
-            _pour(int(left[1][cell]), np.uint64(left[2][cell]), dense, marks)
-        for cell in range(right[0][b], right[0][b + 1]) if b >= 0 else range(0):
-            _pour(int(right[1][cell]), np.uint64(right[2][cell]), dense, marks)
+        for own in rows[row]:
+            for cell in range(starts[own], starts[own + 1]) if own >= 0 else range(0):
+                _pour(int(buckets[cell]), np.uint64(counts[cell]), dense, marks)
         for place in range(start, ends[row]):
             _pour(int(_BUCKET_OF_CELL[found[place]]), _ONE, dense, marks)
         start = ends[row]

@@ -1,4 +1,4 @@
-"""The kernels of `returns` and `months`: follow keys through a part, and match those of neighbouring states."""
+"""The kernels of `returns` and `months`: follow keys through a part, and bring those of neighbouring parts together."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from llmtrace.summaries.visits import INNER, INPUT, TIME, TOKENS
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from llmtrace.summaries.gaps import Rows
     from llmtrace.summaries.groups import Integers
+    from llmtrace.summaries.trails import Tallies
     from llmtrace.summaries.ttl import CellArray, Sums
     from llmtrace.summaries.visits import Table
 
     Small = npt.NDArray[np.uint32]
     Values = npt.NDArray[Any]
+    Reach = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Columns: TypeAlias = "tuple[Small, Integers, Integers, Integers, Integers, Small]"
 """Of each key: inner, first_us, last_us, first_input_tokens, last_tokens, positive gaps."""
+Ends: TypeAlias = "tuple[Integers, Values]"
+"""Of each key the time and the tokens of a request."""
 
-__all__ = ["cross", "follow", "match", "number", "pick", "renumbered"]
+__all__ = ["NEVER", "advance", "follow", "match", "number", "put", "renumber"]
 
 NO_KEY = (1 << 32) - 1
+NEVER = np.iinfo(np.int64).min
+"""The last arrival of a key that has had none."""
 
 
 def number(table: Table, offsets: Integers, distinct: int, unknown: int) -> tuple[Small, Small]:
@@ -62,60 +67,61 @@ def follow(table: Table, pair_of: Small, pairs: int) -> tuple[Columns, CellArray
     return columns, cells, sums
 
 
-def match(
-    groups: tuple[Rows, Rows], left: tuple[Integers, Small], right: tuple[Integers, Small], distinct: int
-) -> tuple[Rows, Rows, Small]:
-    """The pairs of two states together: per outer key those of the left one in their order, then those new on the right.
+def match(inner: Small, begins: Reach, ends: Reach, distinct: int) -> tuple[Small, Small]:
+    """Number the pairs of several parts together: outer key by outer key, in the order of parts and of pairs in a part.
 
     Args:
-        groups: per outer key its place on the left and on the right, -1 where it is not there.
-        left: where the pairs of each outer key begin, and the inner key of each.
-        right: the same.
+        inner: the inner keys of all pairs, part by part.
+        begins: per outer key and part where its pairs begin.
+        ends: where they end.
         distinct: how many inner keys there are.
 
     Returns:
-        Per pair its place on the left and on the right, -1 where it is not there; how many pairs each outer key has.
+        Per pair its number; how many numbers each outer key has.
     """
-    room = left[1].size + right[1].size
-    rows, counts = (np.empty(room, np.int32), np.empty(room, np.int32)), np.zeros(groups[0].size, np.uint32)
-    size = _match(groups, left, right, np.full(distinct, NOWHERE), rows, counts)
-    return rows[0][:size], rows[1][:size], counts
+    places, counts = np.empty(inner.size, np.uint32), np.zeros(len(begins), np.uint32)
+    _match(inner, begins, ends, np.full(distinct, NOWHERE), places, counts)
+    return places, counts
 
 
-def cross(
-    rows: tuple[Rows, Rows], both: Integers, left: tuple[Integers, Integers], right: tuple[Integers, Integers]
-) -> tuple[CellArray, Sums]:
-    """The gaps between two neighbouring parts.
+@njit(nogil=True, cache=True)
+def renumber(values: Small, numbers: Small, target: Small) -> None:
+    """For each value the number that stands at its place, into `target`."""
+    for row in range(values.size):
+        target[row] = numbers[values[row]]
+
+
+@njit(nogil=True, cache=True)
+def put(values: Values, places: Small, target: Values) -> None:
+    """Put values where they belong."""
+    for row in range(values.size):
+        target[places[row]] = values[row]
+
+
+@njit(nogil=True, cache=True)
+def advance(firsts: Ends, lasts: Ends, places: Small, latest: Ends, sums: Sums, tallies: Tallies) -> CellArray:
+    """Follow keys into the next part: add the gaps across its border, and remember its last requests.
 
     Args:
-        rows: per pair its place on the left and on the right.
-        both: the pairs that are on both sides.
-        left: last arrivals and the tokens of the last requests, by place.
-        right: first arrivals and the input tokens of the first requests, by place.
+        firsts: time and input tokens of the first request of each key of the part.
+        lasts: time and tokens of the last.
+        places: where the key is in `latest`.
+        latest: time and tokens of the last request of every key before, `NEVER` where there was none; changed.
+        sums: what gaps are added to.
+        tallies: their cells are counted in its first row.
 
     Returns:
-        The cell of each gap; the sums over them.
+        Per key of the part the cell of its gap across the border; 0 if there is none.
     """
-    cells, sums = np.empty(both.size, np.uint32), ttl.no_sums()
-    _cross(rows, both, left, right, cells, sums)
-    return cells, sums
-
-
-def renumbered(values: Small, numbers: Small) -> Small:
-    """For each value the number that stands at its place."""
-    found = np.empty(values.size, np.uint32)
-    _renumber(values, numbers, found)
-    return found
-
-
-def pick(first: Values, first_rows: Rows, second: Values, second_rows: Rows) -> Values:
-    """Per pair the value of the first state where it has the pair, else that of the second."""
-    picked = np.empty(first_rows.size, first.dtype)
-    if first.size and second.size:
-        _pick(first, first_rows, second, second_rows, picked)
-    else:
-        picked[:] = first if first.size else second
-    return picked
+    cells = np.zeros(places.size, np.uint32)
+    times, tokens = latest
+    for row in range(places.size):
+        place = places[row]
+        if times[place] != NEVER:
+            cells[row] = ttl.add(sums, firsts[0][row] - times[place], firsts[1][row], tokens[place])
+            tallies[0, cells[row]] += 1
+        times[place], tokens[place] = lasts[0][row], lasts[1][row]
+    return cells
 
 
 @njit(nogil=True, cache=True)
@@ -156,56 +162,15 @@ def _follow(table: Table, pair_of: Small, columns: Columns, cells: CellArray, su
 
 
 @njit(nogil=True, cache=True)
-def _match(
-    groups: tuple[Rows, Rows],
-    left: tuple[Integers, Small],
-    right: tuple[Integers, Small],
-    latest: Integers,
-    rows: tuple[Rows, Rows],
-    counts: Small,
-) -> int:
-    (left_offsets, left_inner), (right_offsets, right_inner), (left_rows, right_rows) = left, right, rows
+def _match(inner: Small, begins: Reach, ends: Reach, latest: Integers, places: Small, counts: Small) -> None:
     size = 0
-    for group in range(counts.size):
+    for outer in range(counts.size):
         start = size
-        a, b = groups[0][group], groups[1][group]
-        if a >= 0:
-            for row in range(left_offsets[a], left_offsets[a + 1]):
-                latest[left_inner[row]] = size
-                left_rows[size], right_rows[size] = row, NOWHERE
-                size += 1
-        if b >= 0:
-            for row in range(right_offsets[b], right_offsets[b + 1]):
-                pair = latest[right_inner[row]]
-                left_rows[size] = NOWHERE
-                right_rows[pair if pair >= start else size] = row
-                size += pair < start
-        counts[group] = size - start
-    return size
-
-
-@njit(nogil=True, cache=True)
-def _pick(first: Values, first_rows: Rows, second: Values, second_rows: Rows, picked: Values) -> None:
-    for pair in range(picked.size):
-        ours, theirs = first[max(first_rows[pair], 0)], second[max(second_rows[pair], 0)]
-        picked[pair] = ours if first_rows[pair] >= 0 else theirs
-
-
-@njit(nogil=True, cache=True)
-def _cross(
-    rows: tuple[Rows, Rows],
-    both: Integers,
-    left: tuple[Integers, Integers],
-    right: tuple[Integers, Integers],
-    cells: CellArray,
-    sums: Sums,
-) -> None:
-    for place in range(both.size):
-        before, after = rows[0][both[place]], rows[1][both[place]]
-        cells[place] = ttl.add(sums, right[0][after] - left[0][before], right[1][after], left[1][before])
-
-
-@njit(nogil=True, cache=True)
-def _renumber(values: Small, numbers: Small, found: Small) -> None:
-    for row in range(values.size):
-        found[row] = numbers[values[row]]
+        for part in range(begins.shape[1]):
+            for row in range(begins[outer, part], ends[outer, part]):
+                one = inner[row]
+                is_new = latest[one] < start
+                latest[one] = size if is_new else latest[one]
+                places[row] = latest[one]
+                size += is_new
+        counts[outer] = size - start

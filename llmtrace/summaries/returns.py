@@ -17,13 +17,13 @@ Tables of a state; keys with a null in them are in none:
     cells       cell, gaps (all there are), released (positive ones of eligible keys)
     weights     see `ttl`; over all gaps
 
-`combine` walks once through two states: a key that both have gets the gap across the border.
+`combine` walks once through all states: a key that several have gets the gaps across the borders between them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,7 +31,6 @@ import polars as pl
 
 from llmtrace.summaries import cells, return_kernels, trails, ttl
 from llmtrace.summaries.cells import frozen
-from llmtrace.summaries.gaps import align
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.trails import Trails
 
@@ -40,9 +39,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from llmtrace.summaries.gaps import Rows
-    from llmtrace.summaries.groups import Integers
-    from llmtrace.summaries.trails import Limits
+    from llmtrace.summaries.groups import Integers, Keys
+    from llmtrace.summaries.return_kernels import Small
+    from llmtrace.summaries.trails import Limits, Tallies
+    from llmtrace.summaries.ttl import CellArray, Sums
+    from llmtrace.summaries.united import Unions
     from llmtrace.summaries.visits import Visits
 
     Tables = Mapping[str, pl.DataFrame]
@@ -73,33 +74,6 @@ EXCESS = (1 << 32) - 1
 """Tokens of one request that are more than 32 bits hold, or all that they do."""
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One of two states that are joined, as arrays; inner keys are numbered as they are in both together."""
-
-    offsets: Integers
-    inner: Any
-    first_us: Any
-    last_us: Any
-    first_input_tokens: Any
-    last_tokens: Any
-
-    @classmethod
-    def of(cls, state: Tables, places: Rows) -> Self:
-        """A state as arrays.
-
-        Args:
-            state: its tables.
-            places: per inner key of both states its place in this one, -1 where it has none.
-        """
-        there = np.flatnonzero(places >= 0)
-        numbers = np.empty(state["inner"].height, np.uint32)
-        numbers[places[there]] = there
-        inner, first_us, last_us = (state["pairs"][name].to_numpy() for name in ("inner", "first_us", "last_us"))
-        renumbered = return_kernels.renumbered(*frozen(inner, numbers))
-        return cls(*frozen(_offsets(state["outer"]["pairs"]), renumbered, first_us, last_us, *tokens_of(state)))
-
-
 def summarise(visits: Visits, limits: Limits) -> dict[str, pl.DataFrame]:
     """The state of a part.
 
@@ -124,15 +98,71 @@ def summarise(visits: Visits, limits: Limits) -> dict[str, pl.DataFrame]:
     }
 
 
-def combine(states: Sequence[Tables], limits: Limits) -> dict[str, pl.DataFrame]:
+def combine(states: Sequence[Tables], limits: Limits, unions: Unions) -> dict[str, pl.DataFrame]:
     """The state of neighbouring parts, in order of time.
 
     Args:
         states: theirs.
         limits: those that they were made with.
+        unions: the unions of keys that are known already.
     """
-    # From the last to the first, as the engine hands over ever smaller states: the largest is joined once only.
-    return reduce(lambda right, left: _joined(left, right, limits), [dict(state) for state in reversed(states)])
+    if len(states) == 1:
+        return {name: states[0][name] for name in SCHEMAS}
+    keys = _Keys.of(states, unions)
+    sums, tallies = ttl.no_sums(), np.zeros((2, ttl.CELLS), np.uint32)
+    columns, tokens, borders = _followed(states, keys, sums, tallies)
+    sides = [(trails_of(state), places, border) for state, places, border in zip(states, keys.places, borders, strict=True)]
+    joined = trails.join(sides, columns["inner"].size, limits, tallies)
+    requests = np.zeros(keys.inner.size, np.int64)
+    for state, numbers in zip(states, keys.numbers, strict=True):
+        requests[numbers] += state["inner"]["requests"].to_numpy()
+    return {
+        "outer": pl.DataFrame({"key": keys.outer, "pairs": keys.counts}),
+        "inner": pl.DataFrame({"key": keys.inner, "requests": requests}),
+        **_pairs(columns, tokens, joined),
+        "held": pl.DataFrame({"cell": joined.held}),
+        "profiles": pl.DataFrame(cells.lists(joined.profiles, "buckets")),
+        "cells": _together(*(state["cells"] for state in states), _counted(*tallies)),
+        "weights": ttl.combine([*(state["weights"] for state in states), ttl.weights(sums)]),
+    }
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """The keys of several states together.
+
+    Attributes:
+        outer: all outer keys, ascending.
+        inner: all inner keys, ascending.
+        counts: per outer key how many keys it has.
+        numbers: per state the place of each of its inner keys.
+        renumbered: per state the place of the inner key of each of its keys.
+        places: per state the place of each of its keys.
+    """
+
+    outer: Keys
+    inner: Keys
+    counts: Small
+    numbers: list[Small]
+    renumbered: list[Small]
+    places: list[Small]
+
+    @classmethod
+    def of(cls, states: Sequence[Tables], unions: Unions) -> Self:
+        """The keys of states, in order of time."""
+        outer, groups = unions.of([state["outer"]["key"].to_numpy() for state in states])
+        inner, numbers = unions.of([state["inner"]["key"].to_numpy() for state in states])
+        borders = np.cumsum([0, *(state["pairs"].height for state in states)])
+        together = np.empty(borders[-1], np.uint32)
+        renumbered = [together[start:end] for start, end in pairwise(borders)]
+        begins, ends = np.zeros((2, outer.size, len(states)), np.int64)
+        for side, state in enumerate(states):
+            offsets = borders[side] + _offsets(state["outer"]["pairs"])
+            begins[groups[side], side], ends[groups[side], side] = offsets[:-1], offsets[1:]
+            own, places_of = frozen(state["pairs"]["inner"].to_numpy(), numbers[side])
+            return_kernels.renumber(own, places_of, renumbered[side])
+        places, counts = return_kernels.match(together, begins, ends, inner.size)
+        return cls(outer, inner, counts, numbers, renumbered, [places[start:end] for start, end in pairwise(borders)])
 
 
 def tokens_of(state: Tables) -> list[Values]:
@@ -163,40 +193,38 @@ def release(state: Tables, eligible: npt.NDArray[np.bool_], limit: int) -> pl.Da
     positive = state["pairs"]["positive"].to_numpy()
     is_held = positive < limit
     released = state["held"]["cell"].to_numpy()[np.repeat(eligible[is_held], positive[is_held])]
-    return _together(state["cells"], _counted(*_tallies(released[:0], released)))
+    counts = np.bincount(released, minlength=ttl.CELLS)
+    return _together(state["cells"], _counted(np.zeros_like(counts), counts))
 
 
-def _joined(left: Tables, right: Tables, limits: Limits) -> dict[str, pl.DataFrame]:
-    outer, *groups = align(*frozen(*(side["outer"]["key"].to_numpy() for side in (left, right))))
-    inner, *places = align(*frozen(*(side["inner"]["key"].to_numpy() for side in (left, right))))
-    ours, theirs = (_Side.of(side, where) for side, where in zip((left, right), places, strict=True))
-    *matched, counts = return_kernels.match(
-        frozen(*groups), (ours.offsets, ours.inner), (theirs.offsets, theirs.inner), inner.size
-    )
-    rows = frozen(*matched)
-    both = np.flatnonzero((rows[0] >= 0) & (rows[1] >= 0))
-    ends, starts = (ours.last_us, ours.last_tokens), (theirs.first_us, theirs.first_input_tokens)
-    border, sums = return_kernels.cross(rows, both, ends, starts)
-    joined, released = trails.join((trails_of(left), trails_of(right)), rows, both, border, limits)
-    picked = {name: _picked(name, ours, theirs, rows) for name in ("inner", "first_us", "last_us")}
-    tokens = [_picked(name, ours, theirs, rows) for name in ("first_input_tokens", "last_tokens")]
-    return {
-        "outer": pl.DataFrame({"key": outer, "pairs": counts}),
-        "inner": pl.DataFrame({"key": inner, "requests": _requests(left, places[0]) + _requests(right, places[1])}),
-        **_pairs(picked, tokens, joined),
-        "held": pl.DataFrame({"cell": joined.held}),
-        "profiles": pl.DataFrame(cells.lists(joined.profiles, "buckets")),
-        "cells": _together(left["cells"], right["cells"], _counted(*_tallies(border, released))),
-        "weights": ttl.combine([left["weights"], right["weights"], ttl.weights(sums)]),
+def _followed(
+    states: Sequence[Tables], keys: _Keys, sums: Sums, tallies: Tallies
+) -> tuple[dict[str, Values], list[Values], list[CellArray]]:
+    """Follow the keys from state to state: their columns and tokens, and per state the cells of the gaps before it."""
+    count, tokens = int(keys.counts.sum()), [tokens_of(state) for state in states]
+    dtype = np.result_type(*(one for pair in tokens for one in pair))
+    first_inputs, last_tokens = ([pair[place].astype(dtype, copy=False) for pair in tokens] for place in (0, 1))
+    first, last = ([state["pairs"][name].to_numpy() for state in states] for name in ("first_us", "last_us"))
+    latest, borders = (np.full(count, return_kernels.NEVER), np.zeros(count, dtype)), []
+    for *edges, places in zip(first, first_inputs, last, last_tokens, keys.places, strict=True):
+        first_us, input_tokens, last_us, tokens_then, where = frozen(*edges, places)
+        starts, ends = (first_us, input_tokens), (last_us, tokens_then)
+        borders.append(return_kernels.advance(starts, ends, where, latest, sums, tallies))
+    columns = {
+        "inner": _earliest(keys.renumbered, keys.places, count),
+        "first_us": _earliest(first, keys.places, count),
+        "last_us": latest[0],
     }
+    return columns, [_earliest(first_inputs, keys.places, count), latest[1]], borders
 
 
-def _picked(name: str, ours: _Side, theirs: _Side, rows: tuple[Rows, Rows]) -> Values:
-    """A column of the keys of two states: what is first from the earlier one that has the key, what is last from the later."""
-    sides = [(getattr(ours, name), rows[0]), (getattr(theirs, name), rows[1])]
-    wanted, other = reversed(sides) if name.startswith("last") else sides
-    dtype = np.result_type(wanted[0], other[0])
-    return return_kernels.pick(wanted[0].astype(dtype, copy=False), wanted[1], other[0].astype(dtype, copy=False), other[1])
+def _earliest(values: Sequence[Values], places: Sequence[Small], count: int) -> Values:
+    """Per key the value of the first state that has it."""
+    target = np.empty(count, values[0].dtype)
+    for own, where in reversed(list(zip(values, places, strict=True))):
+        column, rows = frozen(own, where)
+        return_kernels.put(column, rows, target)
+    return target
 
 
 def _pairs(columns: Mapping[str, Values], tokens: Sequence[Values], gathered: Trails) -> dict[str, pl.DataFrame]:
@@ -214,15 +242,6 @@ def _offsets(counts: pl.Series) -> Integers:
     offsets = np.zeros(counts.len() + 1, np.int64)
     np.cumsum(counts.to_numpy(), out=offsets[1:])
     return offsets
-
-
-def _requests(state: Tables, places: Rows) -> Integers:
-    counts: Integers = np.append(state["inner"]["requests"].to_numpy(), 0)[places]
-    return counts
-
-
-def _tallies(*found: Values) -> list[Integers]:
-    return [np.bincount(one, minlength=ttl.CELLS) for one in found]
 
 
 def _counted(gaps: Values, released: Values) -> pl.DataFrame:

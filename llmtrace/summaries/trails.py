@@ -11,7 +11,7 @@ and so is every later one: whoever makes or joins trails is told which cells tha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from llmtrace.summaries.cells import Cells
-    from llmtrace.summaries.gaps import Rows
     from llmtrace.summaries.groups import Integers
     from llmtrace.summaries.profiles import Floats
     from llmtrace.summaries.ttl import CellArray
@@ -36,10 +35,9 @@ if TYPE_CHECKING:
     Positive = npt.NDArray[np.uint16]
     Tallies = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 
-__all__ = ["Limits", "Trails", "gather", "join", "percentiles"]
+__all__ = ["Limits", "Side", "Trails", "gather", "join", "percentiles"]
 
-Side: TypeAlias = "tuple[Rows, Positive, CellArray, CellArray]"
-"""Per key of the answer its place in a part; the part's positive gaps, held cells, and where those of each key begin."""
+NEVER_ELIGIBLE = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,9 @@ class Trails:
     profiles: Cells
 
 
+Side: TypeAlias = "tuple[Trails, CellArray, CellArray]"
+
+
 def gather(found: CellArray, key_of: CellArray, positive: CellArray, limits: Limits, tallies: Tallies | None = None) -> Trails:
     """The trails of the keys of a part.
 
@@ -93,37 +94,36 @@ def gather(found: CellArray, key_of: CellArray, positive: CellArray, limits: Lim
     return Trails(np.minimum(positive, limits.limit).astype(np.uint16), held, histograms)
 
 
-def join(
-    sides: tuple[Trails, Trails], rows: tuple[Rows, Rows], both: Integers, border: CellArray, limits: Limits
-) -> tuple[Trails, CellArray]:
-    """The trails of the keys of two neighbouring parts.
+def join(sides: Sequence[Side], count: int, limits: Limits, tallies: Tallies | None = None) -> Trails:
+    """The trails of the keys of neighbouring parts.
 
     Args:
-        sides: those of the earlier and of the later part.
-        rows: per key its place in each of them, -1 where it is not there.
-        both: the keys that are in both.
-        border: the cell of the gap between the parts of each of these.
+        sides: of each part, in order of time, the trails, and per key its place among all and the cell of the gap across the
+            border before the part, 0 where there is none.
+        count: how many keys there are in all.
         limits: how trails are kept.
-
-    Returns:
-        The trails; the cells that were released by joining them.
+        tallies: a row and a column per cell; how often each was released by joining is added to the second.
     """
-    left, right = (_side(side, where, limits.limit) for side, where in zip(sides, rows, strict=True))
-    cells_between = np.zeros(rows[0].size, np.uint32)
-    cells_between[both] = border
-    positive, active = np.empty(rows[0].size, np.uint16), np.empty(rows[0].size, np.uint32)
-    kept, histograms, count = _count(left, right, cells_between, limits.limit, positive, active)
-    # One more than room for all, as a cell is written before it is clear that it counts.
-    room = sides[0].held.size + sides[1].held.size + both.size + 1
-    held, values, released = np.empty(kept + 1, np.uint32), np.empty(room - kept, np.uint32), np.empty(room, np.uint32)
-    ends, places = np.empty(histograms, np.int64), np.full((histograms, 2), NOWHERE, np.int64)
-    keys, targets = (active[:count], positive, cells_between), (held, values, released)
-    size = _join((left, right), keys, (limits.threshold, limits.limit), targets, (ends, places))
+    positive = np.zeros(count, np.uint32)
+    frozen_sides = [frozen(trails.positive, trails.held, places, border) for trails, places, border in sides]
+    for own, _, places, border in frozen_sides:
+        _add(own, places, border, positive)
+    many = np.flatnonzero(positive >= limits.limit)
+    rows = _histogram_rows(frozen_sides, many, limits.limit)
+    counts = positive[many] - limits.limit * (rows >= 0).sum(axis=1)
+    ends = np.cumsum(counts, dtype=np.int64)
+    cursors, kept = _cursors(positive, limits.limit)
+    cursors[many] = kept + ends - counts
+    moved = np.empty(kept + int(counts.sum()), np.uint32)
+    released = np.zeros((2, 1), np.uint32) if tallies is None else tallies
+    eligible_from = NEVER_ELIGIBLE if tallies is None else limits.threshold
+    for own, held, places, border in frozen_sides:
+        _spread((own, held, places, border), (positive, cursors), (limits.limit, eligible_from), moved, released)
     if not limits.profiled:
         ends[:] = 0
-    values = values[: ends[-1] if histograms else 0]
-    joined = profiles.join(sides[0].profiles, sides[1].profiles, places, values, ends)
-    return Trails(positive, held[:kept], joined), released[:size]
+    found = moved[kept : kept + (int(ends[-1]) if ends.size else 0)]
+    joined = profiles.join([trails.profiles for trails, _, _ in sides], rows, found, ends)
+    return Trails(np.minimum(positive, limits.limit).astype(np.uint16), moved[:kept], joined)
 
 
 def percentiles(trails: Trails, wanted: Flags, percents: Sequence[int], limit: int) -> Floats:
@@ -149,11 +149,14 @@ def percentiles(trails: Trails, wanted: Flags, percents: Sequence[int], limit: i
     return found
 
 
-def _side(trails: Trails, rows: Rows, limit: int) -> Side:
-    # Kernels read the first key where a part does not have the wanted one.
-    [positive] = frozen(trails.positive if trails.positive.size else np.zeros(1, np.uint16))
-    rows, held, starts = frozen(rows, trails.held, _starts(positive, limit))
-    return rows, positive, held, starts
+def _histogram_rows(sides: Sequence[Sequence[Any]], many: Integers, limit: int) -> profiles.Rows:
+    """Per key with a histogram its row among those of all sides, one column per side; -1 where a side has none of it."""
+    rows, base = np.full((many.size, len(sides)), NOWHERE, np.int64), 0
+    for column, (positive, _, places, _) in enumerate(sides):
+        own = np.flatnonzero(positive == limit)
+        rows[np.searchsorted(many, places[own]), column] = base + np.arange(own.size)
+        base += own.size
+    return rows
 
 
 @njit(nogil=True, cache=True)
@@ -188,99 +191,55 @@ def _sort_out(found: CellArray, key_of: CellArray, positive: CellArray, limit: i
 
 
 @njit(nogil=True, cache=True)
-def _starts(positive: Positive, limit: int) -> CellArray:
-    """Per key where its cells begin among those held or, if it has a histogram, which one that is."""
-    starts = np.empty(positive.size, np.uint32)
-    held, histograms = 0, 0
-    for key in range(positive.size):
-        is_held = positive[key] < limit
-        starts[key] = held if is_held else histograms
-        held += positive[key] if is_held else 0
-        histograms += not is_held
-    return starts
+def _add(own: Positive, places: CellArray, border: CellArray, positive: CellArray) -> None:
+    """Add the positive gaps of a part, and those across the border before it, to those of all."""
+    for row in range(own.size):
+        positive[places[row]] += own[row] + (border[row] > 0)
 
 
 @njit(nogil=True, cache=True)
-def _count(
-    left: Side, right: Side, between: CellArray, limit: int, positive: Positive, active: CellArray
-) -> tuple[int, int, int]:
-    """Fill in the positive gaps of each key, up to `limit`, and the keys that have any.
-
-    Returns:
-        How many cells are held, how many histograms there are, how many keys have positive gaps.
-    """
-    held, histograms, size = 0, 0, 0
+def _cursors(positive: CellArray, limit: int) -> tuple[CellArray, int]:
+    """Per key where its cells begin among those that are held, and how many are held in all."""
+    cursors = np.empty(positive.size, np.uint32)
+    kept = 0
     for key in range(positive.size):
-        total = _of(left, key) + _of(right, key) + int(between[key] > 0)
-        positive[key] = min(total, limit)
-        held += total if total < limit else 0
-        histograms += total >= limit
-        active[size] = key
-        size += total > 0
-    return held, histograms, size
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _of(side: Side, key: int) -> int:
-    """The positive gaps of a key in one part."""
-    row = side[0][key]
-    return int(side[1][max(row, 0)]) if row >= 0 else 0
+        cursors[key] = kept
+        kept += positive[key] if positive[key] < limit else 0
+    return cursors, kept
 
 
 @njit(nogil=True, cache=True)
-def _join(
-    sides: tuple[Side, Side],
-    keys: tuple[CellArray, Positive, CellArray],
+def _spread(
+    side: tuple[Positive, CellArray, CellArray, CellArray],
+    keys: tuple[CellArray, CellArray],
     limits: tuple[int, int],
-    targets: tuple[CellArray, CellArray, CellArray],
-    histograms: tuple[Integers, profiles.Rows],
-) -> int:
-    """Put the cells of each key where they stand now, and those of newly eligible keys among the released; how many these are.
+    moved: CellArray,
+    tallies: Tallies,
+) -> None:
+    """Put the cells of a part's keys where those of all stand, and count those that this releases.
 
-    `keys` has those with positive gaps, and of all keys the positive gaps and the cell of the gap between the parts, 0 without
-    one. The histogram of a key is made of those at its `places` in both parts and of the values up to its `ends`.
+    `side` has per key of the part its positive gaps, the held cells, and per key its place and the cell of the gap before the
+    part; `keys` has per key of all its positive gaps and where its next cell goes.
     """
-    (left, right), (active, positive, between), (threshold, limit) = sides, keys, limits
-    (held, values, released), (ends, places) = targets, histograms
-    kept, counted, size, many = 0, 0, 0, 0
-    for key in active:
-        before, after = _of(left, key), _of(right, key)
-        ours, theirs = _start(left, key, before), _start(right, key, after)
-        if positive[key] >= threshold:
-            size = _copy(left[2], ours, before if before < threshold else 0, released, size)
-            size = _append(between[key], released, size)
-            size = _copy(right[2], theirs, after if after < threshold else 0, released, size)
-        if positive[key] < limit:
-            kept = _append(between[key], held, _copy(left[2], ours, before, held, kept))
-            kept = _copy(right[2], theirs, after, held, kept)
+    (own, held, places, border), (positive, cursors), (limit, threshold) = side, keys, limits
+    start = 0
+    for row in range(own.size):
+        count, cell = own[row], border[row]
+        if count == 0 and cell == 0:
             continue
-        counted = _copy(left[2], ours, before if before < limit else 0, values, counted)
-        counted = _append(between[key], values, counted)
-        counted = _copy(right[2], theirs, after if after < limit else 0, values, counted)
-        places[many, 0] = ours if before == limit else NOWHERE
-        places[many, 1] = theirs if after == limit else NOWHERE
-        ends[many] = counted
-        many += 1
-    return size
-
-
-# These are put into their callers' code, as handing over arrays costs more than what they do.
-@njit(nogil=True, cache=True, inline="always")
-def _start(side: Side, key: int, count: int) -> int:
-    """Where the cells of a key with so many positive gaps begin in one part, or which histogram is its."""
-    return int(side[3][side[0][key]]) if count > 0 else 0
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _append(cell: np.uint32, target: CellArray, end: int) -> int:
-    """Append a cell unless it is that of a zero gap; where the cells end then."""
-    target[end] = cell
-    return end + int(cell > 0)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _copy(source: CellArray, start: int, count: int, target: CellArray, end: int) -> int:
-    """Append cells; where they end then."""
-    for place in range(count):
-        target[end + place] = source[start + place]
-    return end + count
+        place = places[row]
+        end, is_eligible = cursors[place], positive[place] >= threshold
+        if cell > 0:
+            moved[end] = cell
+            end += 1
+            tallies[1, cell if is_eligible else 0] += is_eligible
+        if count >= limit:
+            cursors[place] = end
+            continue
+        is_new = is_eligible and count < threshold
+        for one in range(start, start + count):
+            moved[end] = held[one]
+            end += 1
+            tallies[1, held[one] if is_new else 0] += is_new
+        cursors[place] = end
+        start += count

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["EPOCH", "MICROSECOND", "PART_ROWS", "Interval", "Slice", "cut"]
+__all__ = ["EPOCH", "MICROSECOND", "PART_ROWS", "Interval", "Slice", "cut", "part_rows"]
 
 PART_ROWS = 1_000_000
 """Rows that a part aims at: large enough for kernels to pay, small enough for several at once to fit into a gigabyte."""
+
+NARROW = 2
+"""Columns up to which rows count as small."""
 
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
@@ -67,6 +70,14 @@ class Interval:
 
     start: datetime
     end: datetime
+
+
+def part_rows(columns: int) -> int:
+    """Rows to aim at with so many columns: three times `PART_ROWS` where a part is no more than times and a key.
+
+    Such rows are small, and fewer parts are fewer states to combine.
+    """
+    return PART_ROWS * 3 if columns <= NARROW else PART_ROWS
 
 
 def cut(slices: Sequence[Slice], window: Interval, rows: int = PART_ROWS) -> list[Interval]:

@@ -83,7 +83,7 @@ def scalars(trace: Trace, threads: int | None = None) -> dict[str, object]:
 @pytest.fixture(name="small_parts")
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = Trace.parts
-    monkeypatch.setattr(Trace, "parts", lambda trace: parts(trace, rows=300))
+    monkeypatch.setattr(Trace, "parts", lambda trace, _rows=None: parts(trace, rows=300))
 
 
 def expected(frame: pl.DataFrame) -> dict[str, object]:

@@ -60,17 +60,17 @@ def test_joined_rows_have_the_counts_of_both_and_the_further_values(
 ) -> None:
     sides = [[row[side] for row in rows if row[side] is not None] for side in (0, 1)]
     places = np.full((len(rows), 2), -1, np.int64)
-    for side in (0, 1):
+    for side, base in ((0, 0), (1, len(sides[0]))):
         there = [place for place, row in enumerate(rows) if row[side] is not None]
-        places[there, side] = range(len(there))
-    found = profiles.join(tally(sides[0]), tally(sides[1]), places, *flat([more for _, _, more in rows]))  # type: ignore[arg-type]
+        places[there, side] = range(base, base + len(there))
+    found = profiles.join([tally(sides[0]), tally(sides[1])], places, *flat([more for _, _, more in rows]))  # type: ignore[arg-type]
     assert as_counters(found) == [counter([*(left or []), *(right or []), *more]) for left, right, more in rows]
 
 
 def test_counts_beyond_32_bits_do_not_wrap() -> None:
     large = (np.array([0, 1]), np.array([5], np.uint16), np.array([2**32 - 1], np.uint32))
-    rows, nothing = np.array([[0, 0]]), np.zeros(1, np.int64)
-    assert as_counters(profiles.join(large, large, rows, np.empty(0, np.uint32), nothing)) == [{5: 2**33 - 2}]
+    rows, nothing = np.array([[0, 1]]), np.zeros(1, np.int64)
+    assert as_counters(profiles.join([large, large], rows, np.empty(0, np.uint32), nothing)) == [{5: 2**33 - 2}]
 
 
 @given(st.lists(VALUES.filter(bool), max_size=5))

@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 from llmtrace.summaries import returns
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.trails import Limits
+from llmtrace.summaries.united import Unions
 from llmtrace.summaries.visits import arrange
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def test_pairs_hold_the_first_and_the_last_request_of_each_key(rows: Rows, cuts:
         if UNKNOWN not in (outer, inner):
             first = expected.setdefault((outer, inner), [time, time, max(input_tokens, 0), 0])
             first[1], first[3] = time, max(tokens, 0)
-    state = returns.combine(states_of(rows, cuts), LIMITS)
+    state = returns.combine(states_of(rows, cuts), LIMITS, Unions())
     inner_keys = state["inner"]["key"].to_list()
     outer_keys = [key for key, pairs in state["outer"].iter_rows() for _ in range(pairs)]
     assert state["outer"]["key"].to_list() == sorted({row[1] for row in rows} - {UNKNOWN})
@@ -57,7 +58,7 @@ def test_pairs_hold_the_first_and_the_last_request_of_each_key(rows: Rows, cuts:
 
 @given(rows=ROWS, cuts=st.lists(st.integers(0, 40), max_size=3))
 def test_a_state_is_that_of_the_whole(rows: Rows, cuts: list[int]) -> None:
-    combined, whole = returns.combine(states_of(rows, cuts), LIMITS), state_of(rows)
+    combined, whole = returns.combine(states_of(rows, cuts), LIMITS, Unions()), state_of(rows)
     for name, schema in returns.SCHEMAS.items():
         assert_frame_equal(combined[name], whole[name])
         assert dict(whole[name].schema) == dict(schema)

@@ -53,26 +53,24 @@ def cell(gap: int) -> int:
     return int(ttl.weigh(np.array([gap]), nothing, nothing)[0][0])
 
 
-def joined(left: Part, right: Part, ours: Trails, theirs: Trails, limits: Limits) -> tuple[Part, Trails, list[int]]:
-    """Both parts as one, by way of `trails.join`."""
-    both = Part([], 0)
-    both.keys = [*left.keys, *(key for key in right.keys if key not in left.keys)]
-    rows = tuple(
-        np.array([part.keys.index(key) if key in part.keys else -1 for key in both.keys], np.int32) for part in (left, right)
-    )
-    shared = np.flatnonzero((rows[0] >= 0) & (rows[1] >= 0))
-    gaps = [right.first[rows[1][key]] - left.last[rows[0][key]] for key in shared]
-    for place in range(len(both.keys)):
-        a, b = (int(side[place]) for side in rows)
-        both.first[place] = left.first[a] if a >= 0 else right.first[b]
-        both.last[place] = right.last[b] if b >= 0 else left.last[a]
-    border = np.array([cell(gap) for gap in gaps], np.uint32)
-    found, released = trails.join((ours, theirs), (rows[0], rows[1]), shared, border, limits)
-    return both, found, released.tolist()
+def joined(parts: Sequence[Part], made: Sequence[Trails], limits: Limits) -> tuple[Part, Trails, Counter[int]]:
+    """All parts as one, by way of `trails.join`; the cells that this released."""
+    whole, sides = Part([], 0), []
+    whole.keys = list(dict.fromkeys(key for part in parts for key in part.keys))
+    for part, own in zip(parts, made, strict=True):
+        places = [whole.keys.index(key) for key in part.keys]
+        gaps = [part.first[row] - whole.last[place] if place in whole.last else 0 for row, place in enumerate(places)]
+        sides.append((own, np.array(places, np.uint32), np.array([cell(gap) for gap in gaps], np.uint32)))
+        for row, place in enumerate(places):
+            whole.first.setdefault(place, part.first[row])
+            whole.last[place] = part.last[row]
+    tallies = np.zeros((2, ttl.CELLS), np.uint32)
+    found = trails.join(sides, len(whole.keys), limits, tallies)
+    return whole, found, Counter(dict(enumerate(tallies[1].tolist())))
 
 
-@given(visits=VISITS, cuts=st.lists(st.integers(0, 60), max_size=3), limits=LIMITS)
-def test_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], limits: Limits) -> None:
+@given(visits=VISITS, cuts=st.lists(st.integers(0, 60), max_size=3), limits=LIMITS, at_once=st.booleans())
+def test_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], limits: Limits, *, at_once: bool) -> None:
     gaps: dict[int, list[int]] = defaultdict(list)
     last: dict[int, int] = {}
     time = 0
@@ -81,26 +79,24 @@ def test_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], limits: 
         gaps[key] += [time - last[key]] if key in last and time > last[key] else []
         last[key] = time
     borders = [0, *sorted(min(cut, len(visits)) for cut in cuts), len(visits)]
-    whole, made = None, None
-    released: Counter[int] = Counter()
-    for start, end in pairwise(borders):
-        part = Part(visits[start:end], sum(step for _, step in visits[:start]))
-        tallies = np.zeros((2, ttl.CELLS), np.uint32)
-        gathered = trails.gather(*part.found, limits, tallies)
-        released += Counter(dict(enumerate(tallies[1].tolist())))
-        if whole is None or made is None:
-            whole, made = part, gathered
-            continue
-        whole, made, more = joined(whole, part, made, gathered, limits)
-        released += Counter(more)
-    assert whole is not None
-    assert made is not None
+    parts = [Part(visits[start:end], sum(step for _, step in visits[:start])) for start, end in pairwise(borders)]
+    tallies = np.zeros((2, ttl.CELLS), np.uint32)
+    made = [trails.gather(*part.found, limits, tallies) for part in parts]
+    released = Counter(dict(enumerate(tallies[1].tolist())))
+    if at_once:
+        whole, found, more = joined(parts, made, limits)
+        released += more
+    else:
+        whole, found = parts[0], made[0]
+        for part, own in zip(parts[1:], made[1:], strict=True):
+            whole, found, more = joined([whole, part], [found, own], limits)
+            released += more
     kept = [gaps[key] for key in whole.keys if len(gaps[key]) < limits.limit]
-    assert made.positive.tolist() == [min(len(gaps[key]), limits.limit) for key in whole.keys]
-    assert made.held.tolist() == [cell(gap) for one in kept for gap in one]
+    assert found.positive.tolist() == [min(len(gaps[key]), limits.limit) for key in whole.keys]
+    assert found.held.tolist() == [cell(gap) for one in kept for gap in one]
     eligible = [gap for one in gaps.values() if len(one) >= limits.threshold for gap in one]
     assert +released == Counter(map(cell, eligible))
     wanted = np.array([bool(gaps[key]) and (limits.profiled or len(gaps[key]) < limits.limit) for key in whole.keys], np.bool_)
-    found = trails.percentiles(made, wanted, (10, 50, 90), limits.limit)
+    percentiles = trails.percentiles(found, wanted, (10, 50, 90), limits.limit)
     expected = [np.percentile(gaps[key], (10, 50, 90)) for key, is_wanted in zip(whole.keys, wanted, strict=True) if is_wanted]
-    assert found.tolist() == [pytest.approx(row.tolist(), rel=2**-7) for row in expected]
+    assert percentiles.tolist() == [pytest.approx(row.tolist(), rel=2**-7) for row in expected]

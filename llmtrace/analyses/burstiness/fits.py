@@ -216,9 +216,7 @@ def _lognormal(gaps: Gaps) -> Fit | None:
 
 
 def _root(function: Callable[[float], float], near: float) -> float | None:
-    """The root of a function that ascends through it; None beyond any shape that data can tell."""
-    from scipy.optimize import brentq
-
+    """The root of a function that ascends through it, by halving; None beyond any shape that data can tell."""
     low, high = near, near
     while function(low) > 0:
         low /= 2
@@ -228,7 +226,11 @@ def _root(function: Callable[[float], float], near: float) -> float | None:
         high *= 2
         if high > 1 / _LEAST_SHAPE:
             return None
-    return low if low == high else float(brentq(function, low, high, xtol=1e-14, rtol=1e-14))
+    middle = (low + high) / 2
+    while low < middle < high:
+        low, high = (low, middle) if function(middle) > 0 else (middle, high)
+        middle = (low + high) / 2
+    return middle
 
 
 _LEAST_SPREAD = 1e-9

@@ -18,6 +18,7 @@ from llmtrace.summaries import keys, months, parameters, returns, span, sums
 from llmtrace.summaries.groups import first_rows
 from llmtrace.summaries.summary import Summary, plans
 from llmtrace.summaries.trails import Limits
+from llmtrace.summaries.united import Unions
 from llmtrace.summaries.visits import arrange
 
 if TYPE_CHECKING:
@@ -131,11 +132,12 @@ class ReuseTime:
         Raises:
             ValueError: if they were made with different parameters.
         """
+        unions = Unions()
         tables = {"parameters": parameters.combine, "totals": sums.combine, "span": span.combine, "models": keys.combine_names}
         return {
             **{name: combine([state[name] for state in states]) for name, combine in tables.items()},
-            **returns.combine(states, self.limits),
-            **months.combine(states, self.limits_of_months),
+            **returns.combine(states, self.limits, unions),
+            **months.combine(states, self.limits_of_months, unions),
         }
 
     def finish(self, state: State) -> Result:
