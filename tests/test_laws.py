@@ -110,6 +110,19 @@ def test_regrouping_the_combines_changes_nothing(example: Analysis, frame: pl.Da
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
+@given(frame=REQUESTS, cuts=CUTS)
+def test_taking_states_one_by_one_gives_what_combining_them_at_once_gives(
+    example: Analysis, frame: pl.DataFrame, cuts: list[int]
+) -> None:
+    analysis = fixed(example)
+    states = states_of(analysis, frame, cuts)
+    accumulator = analysis.accumulator()
+    for state in states:
+        accumulator.add(state)
+    assert_same_state(accumulator.total(), analysis.combine(states))
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
 @given(frame=REQUESTS)
 def test_an_empty_part_changes_nothing(example: Analysis, frame: pl.DataFrame) -> None:
     analysis = fixed(example)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from llmtrace.result import Result
+    from llmtrace.summaries.accumulator import Accumulator
 
 __all__ = ["Analysis", "State"]
 
@@ -52,6 +53,9 @@ class Analysis(Protocol):
         Raises:
             ValueError: if the states come from different parameters.
         """
+
+    def accumulator(self) -> Accumulator[State]:
+        """What brings the states of neighbouring parts together one by one, to the same as `combine` all at once."""
 
     def finish(self, state: State) -> Result:
         """The result; times in it are `datetime`s, whichever clock the trace is on."""

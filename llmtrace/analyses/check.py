@@ -14,6 +14,7 @@ import polars as pl
 from llmtrace.result import Result
 from llmtrace.schema import COLUMNS, REQUIRED, failed, succeeded
 from llmtrace.summaries import clock
+from llmtrace.summaries.accumulator import Counter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,6 +87,10 @@ class Check:
         bounds = pl.concat([state["bounds"] for state in states])
         widened = bounds.select(pl.col(name).min() if name.startswith("min ") else pl.col(name).max() for name in bounds.columns)
         return {**added, "bounds": widened, **clock.combine(states)}
+
+    def accumulator(self) -> Counter[State]:
+        """A counter of states."""
+        return Counter(self.combine)
 
     def finish(self, state: State) -> Result:
         """What the requests show; `verdict` adds what the reading knows."""

@@ -1,8 +1,7 @@
 """The local engine: all analyses of a command over one scan, threads over parts, states combined in order of time.
 
 A part is read once, and Polars runs all plans over it together; kernels release the interpreter lock, so that parts overlap.
-States are combined as a binary counter combines: neighbours of equal weight first, so that a big state is merged seldom and
-only a few are alive.
+The calling thread brings the states together as they come (see `summaries.accumulator`).
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
@@ -18,6 +16,7 @@ import polars as pl
 from llmtrace.engine.damage import told
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.survey import survey
+from llmtrace.summaries.accumulator import Counter
 from llmtrace.trace.parts import MICROSECOND, part_rows
 
 if TYPE_CHECKING:
@@ -61,14 +60,16 @@ def run(
 def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: Progress | None) -> Outcome:
     parts = trace.parts(part_rows(len(_columns(analyses)))) or [trace.empty_part()]
     total, done = sum(part.rows for part in parts), 0
-    tree = _Tree(analyses)
+    intakes, states = Counter(Intake.combined), [analysis.accumulator() for analysis in analyses]
     with ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:
         for part, outcome in _in_order(pool, parts, analyses, ahead=threads + 1):
-            tree.push(outcome)
+            intakes.add(outcome[0])
+            for whole, state in zip(states, outcome[1], strict=True):
+                whole.add(state)
             done += part.rows
             if progress is not None:
                 progress(done, total)
-    return tree.total()
+    return intakes.total(), [whole.total() for whole in states]
 
 
 def _columns(analyses: Sequence[Analysis]) -> frozenset[str]:
@@ -104,25 +105,3 @@ def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
     kept, *tables = pl.collect_all([Intake.plan(frame.lazy()), *(plan for named in plans for plan in named.values())])
     remaining = iter(tables)
     return intake_of(counts, kept), [{name: next(remaining) for name in named} for named in plans]
-
-
-@dataclass
-class _Tree:
-    """A binary counter of outcomes: each entry covers a power of two of neighbouring parts."""
-
-    analyses: Sequence[Analysis]
-    entries: list[tuple[int, Outcome]] = field(default_factory=list)
-
-    def push(self, outcome: Outcome) -> None:
-        weight = 1
-        while self.entries and self.entries[-1][0] == weight:
-            outcome = self._combined([self.entries.pop()[1], outcome])
-            weight *= 2
-        self.entries.append((weight, outcome))
-
-    def total(self) -> Outcome:
-        return self._combined([outcome for _, outcome in self.entries])
-
-    def _combined(self, outcomes: Sequence[Outcome]) -> Outcome:
-        states = [analysis.combine([states[index] for _, states in outcomes]) for index, analysis in enumerate(self.analyses)]
-        return Intake.combined([intake for intake, _ in outcomes]), states

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from llmtrace.engine import local
 from llmtrace.engine.local import run
 from llmtrace.errors import InputError, MissingColumnError
 from llmtrace.result import Result
+from llmtrace.summaries.accumulator import Counter
 from llmtrace.trace import Filters, Trace, open_trace
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ class Tally:
             "sums": pl.concat([state["sums"] for state in states]).sum(),
             "order": pl.concat([state["order"] for state in states]),
         }
+
+    def accumulator(self) -> Counter[State]:
+        return Counter(self.combine)
 
     def finish(self, state: State) -> Result:
         order = state["order"].drop_nulls()
@@ -196,28 +199,6 @@ def test_a_relative_clock_gives_seconds_from_the_first_arrival(tmp_path: Path) -
     assert result.tables["order"]["last"].to_list() == [2.5]
     assert result.provenance["clock"] == "relative"
     assert result.provenance["last"] == 2.5
-
-
-def test_states_are_combined_as_neighbours_in_order() -> None:
-    seen: list[list[int]] = []
-
-    class Spans:
-        def combine(self, states: list[list[int]]) -> list[int]:
-            seen.append([len(state) for state in states])
-            joined = [place for state in states for place in state]
-            assert joined == list(range(joined[0], joined[0] + len(joined)))
-            return joined
-
-    from llmtrace.engine.intake import Intake
-
-    tree = local._Tree([Spans()])  # type: ignore[list-item]  # noqa: SLF001
-    for place in range(11):
-        tree.push((Intake({}, 1, None, None), [[place]]))  # type: ignore[list-item]
-    intake, [state] = tree.total()
-    places: object = state
-    assert places == list(range(11))
-    assert intake.kept == 11
-    assert max(map(max, seen)) == 8
 
 
 def test_what_a_layout_counts_besides_is_said(tmp_path: Path) -> None:

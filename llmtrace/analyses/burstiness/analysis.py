@@ -13,6 +13,7 @@ from llmtrace.analyses.burstiness.definitions import definitions
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
 from llmtrace.summaries import by_key, clock, hours, jitter, keys, lags, parameters, windows
+from llmtrace.summaries.accumulator import Counter
 from llmtrace.summaries.intervals import Interval
 from llmtrace.summaries.summary import plans
 
@@ -115,6 +116,10 @@ class Burstiness:
         """
         combined = {table: combine([state[table] for state in states]) for table, combine in _COMBINE.items()}
         return {**combined, **hours.combine(states), **clock.combine(states), **self._moved_clock(states)}
+
+    def accumulator(self) -> Counter[State]:
+        """A counter of states."""
+        return Counter(self.combine)
 
     def finish(self, state: State) -> Result:
         """The result: the whole process as scalars, `by_key` as the primary table."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from llmtrace.result import Result
 from llmtrace.summaries import clock
+from llmtrace.summaries.accumulator import Counter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,10 @@ class ClockGrain:
     def combine(self, states: Sequence[State]) -> State:
         """One state from those of neighbouring parts, in order of time."""
         return clock.combine(states)
+
+    def accumulator(self) -> Counter[State]:
+        """A counter of states."""
+        return Counter(self.combine)
 
     def finish(self, state: State) -> Result:
         """The grain as scalars."""

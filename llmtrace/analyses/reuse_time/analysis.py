@@ -15,6 +15,7 @@ from llmtrace.errors import UsageError
 from llmtrace.result import Result
 from llmtrace.schema import succeeded
 from llmtrace.summaries import keys, months, parameters, returns, span, sums
+from llmtrace.summaries.accumulator import Counter
 from llmtrace.summaries.groups import first_rows
 from llmtrace.summaries.summary import Summary, plans
 from llmtrace.summaries.trails import Limits
@@ -139,6 +140,10 @@ class ReuseTime:
             **returns.combine(states, self.limits, unions),
             **months.combine(states, self.limits_of_months, unions),
         }
+
+    def accumulator(self) -> Counter[State]:
+        """A counter of states."""
+        return Counter(self.combine)
 
     def finish(self, state: State) -> Result:
         """The result: shares and quantiles as scalars, and as the main table `anchors`, rows of `coverage` at customary TTLs."""

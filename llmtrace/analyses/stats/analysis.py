@@ -12,6 +12,7 @@ from llmtrace.analyses.stats.definitions import DEFINITIONS
 from llmtrace.result import Result
 from llmtrace.schema import failed, succeeded
 from llmtrace.summaries import distinct, histogram, keys, parameters, span, sums
+from llmtrace.summaries.accumulator import Counter
 from llmtrace.summaries.intervals import HOUR, Interval
 from llmtrace.summaries.ratios import millionths
 from llmtrace.summaries.summary import plans
@@ -109,6 +110,10 @@ class Stats:
             ValueError: if they were made with different parameters.
         """
         return {table: combine([state[table] for state in states]) for table, combine in _COMBINE.items()}
+
+    def accumulator(self) -> Counter[State]:
+        """A counter of states."""
+        return Counter(self.combine)
 
     def finish(self, state: State) -> Result:
         """The result: totals as scalars, `rates` as the primary table."""

@@ -1,0 +1,53 @@
+"""Bringing states together as they come, in order of time.
+
+The plain way is `Counter`: it combines as a binary counter counts, neighbours of equal weight first, so that a big state is
+combined seldom and only a few are alive. A summary that can take one state after the other into a mutable whole, at the cost of
+the new one alone, has an accumulator of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+State = TypeVar("State")
+
+__all__ = ["Accumulator", "Counter"]
+
+
+class Accumulator(Protocol[State]):
+    """Takes the states of neighbouring parts and gives that of the whole."""
+
+    def add(self, state: State) -> None:
+        """Take the state of the next part; it is not used again by whoever gave it."""
+
+    def total(self) -> State:
+        """The state of all parts, once at the end; there has been one at least."""
+
+
+class Counter(Accumulator[State]):
+    """A counter of states: each entry covers a power of `base` of neighbouring parts.
+
+    >>> counter = Counter("".join)
+    >>> for part in "abcde":
+    ...     counter.add(part)
+    >>> counter.total()
+    'abcde'
+    """
+
+    def __init__(self, combine: Callable[[Sequence[State]], State], base: int = 2) -> None:
+        """Count with what combines neighbouring states, and how many of equal weight it waits for."""
+        self._combine, self._base = combine, base
+        self._entries: list[tuple[int, State]] = []
+
+    def add(self, state: State) -> None:
+        """Take the state of the next part."""
+        self._entries.append((1, state))
+        while len(equal := self._entries[-self._base :]) == self._base and equal[0][0] == equal[-1][0]:
+            self._entries[-self._base :] = [(equal[0][0] * self._base, self._combine([state for _, state in equal]))]
+
+    def total(self) -> State:
+        """The state of all parts."""
+        return self._combine([state for _, state in self._entries])
