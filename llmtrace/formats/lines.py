@@ -48,19 +48,25 @@ class Lines:
     def scan(self, path: str) -> pl.LazyFrame:
         """The rows of a file, plain or compressed by gzip or zstd; blank lines are no rows.
 
-        Numbers, truths and nested values are their JSON text; a line that is not a JSON object is a row of nulls.
+        Numbers, truths and nested values are their JSON text; a line that is not a JSON object is a row of nulls. `NaN` and the
+        infinities, which Python writes though they are no JSON, are these words.
         """
-        return pl.scan_csv(path, **_SCAN).filter(_FILLED).select(*self._values())
+        return pl.scan_csv(path, **_SCAN).filter(_FILLED).with_columns(_JSON).select(*self._values())
 
     def head(self, path: str, rows: int) -> pl.DataFrame:
         """Its first rows."""
-        return pl.read_csv(path, n_rows=rows, **_SCAN).filter(_FILLED).select(*self._values())
+        return pl.read_csv(path, n_rows=rows, **_SCAN).filter(_FILLED).with_columns(_JSON).select(*self._values())
 
     def _values(self) -> Iterator[pl.Expr]:
         return (pl.col("line").str.json_path_match(path).alias(name) for name, path in self.fields)
 
 
 _FILLED = pl.col("line").str.strip_chars() != ""
+_NO_NUMBER = r"-?(?:NaN|Infinity)"
+# A text or one of these words, whichever comes first, in quotes: so a text that holds such a word stays as it is.
+_TEXT_OR_NO_NUMBER = rf'"((?:[^"\\]|\\.)*)"|({_NO_NUMBER})'
+_SUSPECT = pl.when(pl.col("line").str.contains(_NO_NUMBER)).then("line")
+_JSON = pl.coalesce(_SUSPECT.str.replace_all(_TEXT_OR_NO_NUMBER, '"$1$2"'), "line").alias("line")
 
 
 def sniff(head: Iterable[str], name: str) -> Lines:

@@ -177,6 +177,20 @@ def test_fields_of_later_lines_and_odd_keys(write: Write, read: ReadTrace) -> No
     assert (trace.column("model"), trace.column("user"), trace.column("cached_tokens")) == (["x", None], [None, "ö"], [5, None])
 
 
+def test_numbers_that_are_none_spoil_their_cell_only(write: Write, read: ReadTrace) -> None:
+    rows = [
+        {"timestamp": "2025-04-11", "input_tokens": float("nan"), "output_tokens": 1, "ttft": 1.5},
+        {"timestamp": "2025-04-12", "input_tokens": 2, "output_tokens": float("inf"), "ttft": float("-inf")},
+        {"timestamp": "2025-04-13", "input_tokens": 3, "output_tokens": 3, "ttft": float("nan"), "model": 'a "NaN: Infinity" \\'},
+    ]
+    for text in ("".join(json.dumps(row) + "\n" for row in rows), json.dumps(rows)):
+        trace = read(write(text, "t.jsonl"))
+        assert trace.column("timestamp") == [datetime(2025, 4, day) for day in (11, 12, 13)]
+        assert (trace.column("input_tokens"), trace.column("output_tokens")) == ([None, 2, 3], [1, None, 3])
+        assert (trace.column("ttft_s"), trace.column("model")) == ([1.5, None, None], [None, None, 'a "NaN: Infinity" \\'])
+        assert trace.bad == {"output_tokens": 1, "ttft_s": 1}
+
+
 def test_a_single_row_and_none(write: Write, read: ReadTrace) -> None:
     assert read(write(f"{HEADER}\n{ROWS[0]}")).frame.rows() == EXPECTED[:1]
     assert read(write(HEADER)).frame.rows() == []
