@@ -57,6 +57,12 @@ _WITH_COMMA = rf"^\s*([+-]?(?:\d+,\d+|{_THOUSANDS % ('.' + _SPACES)},\d+|{_THOUS
 _NUMBERS = r"^\s*\[ *\d{1,19} *(?:, *\d{1,19} *)*\]\s*$"
 _NAMES = r'^\s*\[ *(?:-?\d+|"[^"\\,]*") *(?:, *(?:-?\d+|"[^"\\,]*") *)*\]\s*$'
 _EMPTY = r"^\s*\[\s*\]\s*$"
+_NEXT = "[89ab]."
+_UTF8_IN_HEX = (
+    rf"^(?:[0-7].|(?:c[2-9a-f]|d.){_NEXT}|(?:e0[ab].|ed[89].|e[1-9a-cef]{_NEXT}){_NEXT}"
+    rf"|(?:f0[9ab].|f48.|f[1-3]{_NEXT}){_NEXT}{_NEXT})*$"
+)
+"""Bytes that are UTF-8 (table 3-7 of the Unicode standard), for Polars has no cast that makes others null."""
 _LARGEST = sys.float_info.max
 _SEED = 0
 
@@ -150,7 +156,7 @@ def flag(column: str, dtype: pl.DataType) -> Cell:
 
 
 def text(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
-    """An id or a name as String; the empty one is missing.
+    """An id or a name as String; the empty one is missing, bytes that are no UTF-8 are bad.
 
     Args:
         column: the raw column.
@@ -170,6 +176,11 @@ def text(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
         return Cell(pl.when(raw.is_not_nan()).then(name), None, (column,))
     if dtype.is_nested() or isinstance(dtype, pl.Object):
         return _unreadable(column, dtype, pl.String())
+    if isinstance(dtype, pl.Binary):
+        readable = raw.bin.encode("hex").str.contains(_UTF8_IN_HEX)
+        # Not null elsewhere, but empty: the cast looks at what lies under nulls too.
+        word = pl.when(readable).then(raw).otherwise(pl.lit(b"")).cast(pl.String)
+        return Cell(pl.when(word != "").then(word), ~readable, (column,))
     word = raw.cast(pl.String)
     return Cell(pl.when(word != "").then(word), None, (column,))
 

@@ -205,6 +205,32 @@ def test_text(dtype: pl.DataType, values: list[Any], expected: list[object]) -> 
     assert evaluated(cells.text("x", dtype), values, dtype) == expected
 
 
+def python_decodes(data: bytes) -> object:
+    try:
+        return data.decode() or None
+    except UnicodeDecodeError:
+        return BAD
+
+
+EDGES = [
+    b"\xc0\x80",
+    b"\xc2\x7f",
+    b"\xe0\x9f\xbf",
+    b"\xed\xa0\x80",
+    b"\xf0\x8f\xbf\xbf",
+    b"\xf4\x90\x80\x80",
+    b"\xf5\x80\x80\x80",
+    b"caf\xe9",
+]
+
+
+@given(values=st.lists(st.binary(max_size=40) | st.text(max_size=3).map(str.encode) | st.sampled_from(EDGES)))
+def test_bytes_are_text_or_unreadable_as_python_says(values: list[bytes]) -> None:
+    every_pair = [bytes([first, second]) for first in range(256) for second in (0x41, 0x7F, 0x80, 0xBF, 0xC0)]
+    values = [*values, *EDGES, *every_pair[:: 7 if values else 1]]
+    assert evaluated(cells.text("x", pl.Binary()), values, pl.Binary()) == [python_decodes(value) for value in values]
+
+
 def test_text_of_parquet_is_taken_as_it_stands() -> None:
     values = ["u1", " u1 ", "-", "NULL", ""]
     assert evaluated(cells.text("x", pl.String(), written=False), values, pl.String()) == ["u1", " u1 ", "-", "NULL", None]
