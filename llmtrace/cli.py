@@ -107,9 +107,12 @@ def entry() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    _make_room_for_kernels()
     _keep_memory()
-    code = main()
+    try:
+        _make_room_for_caches()
+        code = main()
+    except OSError as error:
+        code = _report(*_trouble(error))
     # A second Ctrl-C ends the program at once, not with a traceback from its cleaning up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
@@ -134,20 +137,41 @@ def _keep_memory() -> None:
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 
 
-def _make_room_for_kernels() -> None:
-    """Numba loads no kernel that it has nowhere to keep: beside the package, or in the user's cache."""
-    if "NUMBA_CACHE_DIR" in os.environ or os.access(Path(__file__).parent, os.W_OK) or _has_user_cache():
-        return
-    # A folder of a known name would let others plant code there; a new one costs compiling in every run.
-    os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="llmtrace-")
-    atexit.register(shutil.rmtree, os.environ["NUMBA_CACHE_DIR"], ignore_errors=True)
+def _make_room_for_caches() -> None:
+    """Find places for what is kept between runs, where the user's home has none: compiled kernels, and matplotlib's fonts.
+
+    Numba loads no kernel that it has nowhere to keep, beside the package or in the user's cache. Matplotlib would say on standard
+    error that it had to look for a place.
+
+    Raises:
+        OSError: if there is no place for temporary files either.
+    """
+    cache, config = _user_folder("XDG_CACHE_HOME", "~/.cache"), _user_folder("XDG_CONFIG_HOME", "~/.config")
+    if not _can_be_written(Path(__file__).parent) and not _can_be_written(cache / "numba"):
+        _make_room("NUMBA_CACHE_DIR")
+    if not _can_be_written(cache / "matplotlib") or not _can_be_written(config / "matplotlib"):
+        _make_room("MPLCONFIGDIR")
 
 
-def _has_user_cache() -> bool:
-    with suppress(OSError, RuntimeError):
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "numba").expanduser()
-        cache.mkdir(parents=True, exist_ok=True)
-        return os.access(cache, os.W_OK)
+def _make_room(variable: str) -> None:
+    if variable not in os.environ:
+        # A folder of a known name would let others plant code there; a new one costs compiling in every run.
+        os.environ[variable] = tempfile.mkdtemp(prefix="llmtrace-")
+        atexit.register(shutil.rmtree, os.environ[variable], ignore_errors=True)
+
+
+def _user_folder(variable: str, default: str) -> Path:
+    """The user's folder of that kind; without a home, one that nobody can write to."""
+    with suppress(RuntimeError):
+        return Path(os.environ.get(variable) or default).expanduser()
+    return Path(os.devnull)
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether files can be made in a folder, which need not exist."""
+    with suppress(OSError):
+        present = next(path for path in (folder, *folder.parents) if path.exists())
+        return present.is_dir() and os.access(present, os.W_OK | os.X_OK)
     return False
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Capture = pytest.CaptureFixture[str]
+XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 
 
 def fails(arguments: list[str], capsys: Capture) -> tuple[int, str, str]:
@@ -181,7 +182,36 @@ def test_kernels_find_room_where_neither_package_nor_home_can_be_written(tmp_pat
         "try:\n    entry()\nfinally:\n    print(os.path.isdir(os.environ['NUMBA_CACHE_DIR']), os.environ['NUMBA_CACHE_DIR'])\n"
     )
     environment = {**os.environ, "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
-    environment = {name: value for name, value in environment.items() if name not in {"XDG_CACHE_HOME", "NUMBA_CACHE_DIR"}}
+    environment = {name: value for name, value in environment.items() if name not in {*XDG, "NUMBA_CACHE_DIR"}}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1].startswith(f"True {tmp_path / 'llmtrace-'}")
     assert list(tmp_path.glob("llmtrace-*")) == [], "it is removed at the end"
+
+
+def test_figures_are_drawn_in_silence_where_home_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    (tmp_path / "trace.csv").write_text("timestamp,input_tokens,output_tokens\n2025-01-01,100,10\n2025-01-02,50,5\n")
+    arguments = ["stats", "trace.csv", "--quiet", "--figures", "figures"]
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+    environment = {name: value for name, value in environment.items() if name not in {*XDG, "MPLCONFIGDIR"}}
+    program = [sys.executable, "-m", "llmtrace", *arguments]
+    done = subprocess.run(program, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert (tmp_path / "figures" / "requests.png").exists()
+    assert [path.name for path in tmp_path.glob("*-*")] == [], "temporary folders are removed at the end"
+
+
+def test_no_place_for_temporary_files_is_two_lines(tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    program = (
+        "import tempfile\n"
+        "def mkdtemp(**_):\n    raise FileNotFoundError(2, 'No usable temporary directory')\n"
+        "tempfile.mkdtemp = mkdtemp\n"
+        "from llmtrace.cli import entry\n"
+        "entry()\n"
+    )
+    environment = {**os.environ, "HOME": str(tmp_path / "home")}
+    environment = {name: value for name, value in environment.items() if name not in {*XDG, "MPLCONFIGDIR"}}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    message, _ = done.stderr.splitlines()
+    assert (done.returncode, message) == (1, "llmtrace: error: No usable temporary directory")
