@@ -20,7 +20,8 @@ import numpy as np
 import polars as pl
 from numba import njit
 
-from llmtrace.summaries.groups import intern, needs
+from llmtrace.summaries.groups import needs
+from llmtrace.summaries.interning import intern
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.summary import Summary
 

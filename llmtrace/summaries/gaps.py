@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from numba import njit
 
-from llmtrace.summaries.groups import intern
+from llmtrace.summaries.interning import intern
 from llmtrace.summaries.keys import UNKNOWN
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 from numba import njit
 
+from llmtrace.summaries.interning import intern
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
     Keys = npt.NDArray[np.uint64]
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["Groups", "first_rows", "group", "intern", "needs"]
-
-_SMALLEST_TABLE = 1 << 12
+__all__ = ["Groups", "group", "needs"]
 
 
 @dataclass(frozen=True)
@@ -69,29 +69,6 @@ def group(frame: pl.DataFrame, by: str | None = None, interval: Interval | None 
     if by is None:
         return Groups(_spread(borders), np.arange(starts.size), {"time": _time(starts)})
     return _by_key_and_run(frame[by].to_numpy(), borders, starts)
-
-
-def intern(keys: Keys) -> tuple[Ids, Keys]:
-    """Dense integers for keys, in order of first appearance.
-
-    Returns:
-        The integer of each row, and the key of each integer.
-
-    >>> intern(np.array([7, 9, 7], np.uint64))
-    (array([0, 1, 0], dtype=uint32), array([7, 9], dtype=uint64))
-    """
-    ids, distinct, _, known = _intern(keys)
-    return ids, distinct[:known]
-
-
-def first_rows(keys: Keys) -> Integers:
-    """The row in which each key appears first, ascending.
-
-    >>> first_rows(np.array([7, 9, 7], np.uint64))
-    array([0, 1])
-    """
-    _, _, rows, known = _intern(keys)
-    return rows[:known]
 
 
 def _by_key(keys: Keys) -> Groups:
@@ -162,58 +139,3 @@ def _split(dense: Ids, borders: Integers, distinct: int) -> tuple[Ids, Integers,
                 pairs += 1
             ids[row] = latest_pair[one]
     return ids, run_of, dense_of, pairs
-
-
-@njit(nogil=True, cache=True)
-def _intern(keys: Keys) -> tuple[Ids, Keys, Integers, int]:
-    """Open addressing with linear probing, a quarter full at most; the table holds an integer + 1, so that 0 is free.
-
-    Returns:
-        The integer of each row; key and first row of each integer, in the first places of two arrays; how many keys there are.
-    """
-    ids = np.empty(keys.size, np.uint32)
-    table = np.zeros(_SMALLEST_TABLE, np.uint32)
-    distinct, rows = np.empty(table.size // 4, np.uint64), np.empty(table.size // 4, np.int64)
-    row, known = _fill(keys, 0, ids, distinct, rows, 0, table)
-    while row < keys.size:
-        table, distinct, rows = _grown(table, distinct, rows)
-        row, known = _fill(keys, row, ids, distinct, rows, known, table)
-    return ids, distinct, rows, known
-
-
-@njit(nogil=True, cache=True)
-def _grown(table: Ids, distinct: Keys, rows: Integers) -> tuple[Ids, Keys, Integers]:
-    """Table, keys and rows with four times the room; all keys are placed anew."""
-    wider, more_keys = np.zeros(table.size * 4, np.uint32), np.empty(distinct.size * 4, np.uint64)
-    more_rows = np.empty(rows.size * 4, np.int64)
-    mask = np.uint64(wider.size - 1)
-    for one in range(distinct.size):
-        more_keys[one], more_rows[one] = distinct[one], rows[one]
-        slot = distinct[one] & mask
-        while wider[slot] != 0:
-            slot = (slot + np.uint64(1)) & mask
-        wider[slot] = one + 1
-    return wider, more_keys, more_rows
-
-
-@njit(nogil=True, cache=True)
-def _fill(keys: Keys, row: int, ids: Ids, distinct: Keys, rows: Integers, known: int, table: Ids) -> tuple[int, int]:
-    """Number keys from `row` on until the table is full enough: the next row and how many keys are known.
-
-    The loop is a function of its own because arrays that it would replace on growing could not stay in registers.
-    """
-    mask = np.uint64(table.size - 1)
-    while row < keys.size:
-        key = keys[row]
-        slot = key & mask
-        while table[slot] != 0 and distinct[table[slot] - 1] != key:
-            slot = (slot + np.uint64(1)) & mask
-        if table[slot] == 0:
-            if known == distinct.size:
-                break
-            distinct[known], rows[known] = key, row
-            known += 1
-            table[slot] = known
-        ids[row] = table[slot] - 1
-        row += 1
-    return row, known

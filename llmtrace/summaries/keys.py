@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from llmtrace.summaries.groups import first_rows
+from llmtrace.summaries.interning import first_rows, intern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,4 +63,5 @@ def combine_names(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _first_rows(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
-    return frame[first_rows(frame[by].to_numpy())]
+    ids, distinct = intern(frame[by].to_numpy())
+    return frame[first_rows(ids, distinct.size)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from llmtrace.summaries.groups import intern
+from llmtrace.summaries.interning import intern
 from llmtrace.summaries.keys import UNKNOWN
 
 if TYPE_CHECKING:

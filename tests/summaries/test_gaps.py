@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmtrace.summaries import gaps
-from llmtrace.summaries.groups import intern
+from llmtrace.summaries.interning import intern
 from llmtrace.summaries.keys import UNKNOWN
 
 ARRIVALS = st.lists(st.tuples(st.integers(-50, 50), st.sampled_from([UNKNOWN, 1, 2, 2**64 - 1])), max_size=40).map(sorted)

@@ -5,27 +5,11 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmtrace.summaries.groups import group, intern
+from llmtrace.summaries.groups import group
 from llmtrace.summaries.intervals import Interval
 
 KEYS = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 5), max_size=40)
 SECOND = Interval.parse("1s")
-
-
-@given(KEYS)
-def test_intern_numbers_keys_by_first_appearance(keys: list[int]) -> None:
-    ids, distinct = intern(np.array(keys, np.uint64))
-    expected = list(dict.fromkeys(keys))
-    assert distinct.tolist() == expected
-    assert ids.tolist() == [expected.index(key) for key in keys]
-
-
-def test_intern_grows_and_meets_keys_that_collide() -> None:
-    """Multiples of 2^40 share all the bits that a small table looks at."""
-    keys = np.concatenate([np.arange(20_000, dtype=np.uint64), np.arange(3000, dtype=np.uint64) << np.uint64(40)])
-    ids, distinct = intern(np.concatenate([keys, keys[::-1]]))
-    assert (distinct[ids] == np.concatenate([keys, keys[::-1]])).all()
-    assert distinct.size == np.unique(keys).size
 
 
 @given(KEYS)

@@ -16,7 +16,7 @@ from llmtrace.result import Result
 from llmtrace.schema import succeeded
 from llmtrace.summaries import keys, months, parameters, returns, span, sums
 from llmtrace.summaries.accumulator import Counter
-from llmtrace.summaries.groups import first_rows
+from llmtrace.summaries.interning import first_rows, intern
 from llmtrace.summaries.summary import Summary, plans
 from llmtrace.summaries.trails import Limits
 from llmtrace.summaries.united import Unions
@@ -214,7 +214,8 @@ def _tables(frame: pl.DataFrame, analysis: ReuseTime) -> dict[str, pl.DataFrame]
 
 def _models(frame: pl.DataFrame) -> pl.DataFrame:
     """The name behind each key of a known model."""
-    rows = frame.select(pl.col("inner").alias("key"), pl.col("model").alias("name"))[first_rows(frame["inner"].to_numpy())]
+    ids, distinct = intern(frame["inner"].to_numpy())
+    rows = frame.select(pl.col("inner").alias("key"), pl.col("model").alias("name"))[first_rows(ids, distinct.size)]
     return rows.filter(pl.col("key") != keys.UNKNOWN).sort("key")
 
 
