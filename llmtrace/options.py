@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from llmtrace.report.writers import Output
     from llmtrace.trace import Trace
 
-__all__ = ["Command", "Reading", "Writing", "spread"]
+__all__ = ["Command", "Reading", "Writing", "place", "spread"]
 
 Command: TypeAlias = Callable[..., None]
 
@@ -138,14 +138,14 @@ class Writing:
         typer.Option(metavar="NAME", help="Show this table alone (table, csv, markdown).", rich_help_panel=_OUTPUT),
     ] = None
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="DIR", help="Also write result.json, a file per table and the figures there.", rich_help_panel=_OUTPUT
         ),
     ] = None
-    figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write the figures there.", rich_help_panel=_OUTPUT)
-    ] = None
+    figures: Annotated[str | None, typer.Option(metavar="DIR", help="Also write the figures there.", rich_help_panel=_OUTPUT)] = (
+        None
+    )
     figure_format: Annotated[Literal["png", "svg", "pdf"], typer.Option(help="Form of the figures.", rich_help_panel=_OUTPUT)] = (
         "png"
     )
@@ -155,10 +155,27 @@ class Writing:
     ] = False
 
     def target(self) -> "Output":
-        """What the writers need to know."""
+        """What the writers need to know.
+
+        Raises:
+            UsageError: if a folder has an empty name.
+        """
         from llmtrace.report.writers import Output
 
-        return Output(self.format, self.table, self.output, self.figures, self.figure_format, self.force)
+        output = None if self.output is None else place("--output", self.output)
+        figures = None if self.figures is None else place("--figures", self.figures)
+        return Output(self.format, self.table, output, figures, self.figure_format, self.force)
+
+
+def place(option: str, name: str) -> Path:
+    """The path that an option names. An empty one, such as an unset variable of a script, is not the current folder.
+
+    Raises:
+        UsageError: if the name is empty.
+    """
+    if not name:
+        raise UsageError(f"{option} has an empty name", "Name a folder; . is the current one.")
+    return Path(name)
 
 
 def spread(function: Command) -> Command:

@@ -37,8 +37,8 @@ def test_spread_keeps_help_and_annotations() -> None:
 
 def test_spread_puts_groups_together() -> None:
     seen.clear()
-    spread(command)(sources=["a", "b"], model=["m"], output=Path("out"), force=True, top=5)
-    assert seen == [(Reading(["a", "b"], model=["m"]), Writing(output=Path("out"), force=True), 5)]
+    spread(command)(sources=["a", "b"], model=["m"], output="out", force=True, top=5)
+    assert seen == [(Reading(["a", "b"], model=["m"]), Writing(output="out", force=True), 5)]
 
 
 def test_defaults_of_lists_are_not_shared() -> None:
@@ -71,7 +71,7 @@ def test_mapping_must_name_both_sides(pair: str) -> None:
 
 
 def test_writing_hands_everything_over() -> None:
-    target = Writing("csv", "rates", Path("a"), Path("b"), "svg", force=True).target()
+    target = Writing("csv", "rates", "a", "b", "svg", force=True).target()
     assert (target.format, target.table, target.output, target.figures, target.figure_format, target.force) == (
         "csv",
         "rates",
@@ -80,3 +80,9 @@ def test_writing_hands_everything_over() -> None:
         "svg",
         True,
     )
+
+
+@pytest.mark.parametrize("option", ["output", "figures"])
+def test_an_empty_name_is_not_the_current_folder(option: str) -> None:
+    with pytest.raises(UsageError, match=f"--{option} has an empty name"):
+        Writing(**{option: ""}).target()

@@ -224,12 +224,21 @@ TABLES = "rates, endpoints, streaming, hour_of_week, lengths, lengths_by_model, 
             "--table rates: --format json has every table",
             "Use it with csv, markdown, table.",
         ),
+        (["--output", ""], 2, "--output has an empty name", "Name a folder; . is the current one."),
+        (["--figures", ""], 2, "--figures has an empty name", "Name a folder; . is the current one."),
         (["--output", "trace.csv"], 5, "--output trace.csv: trace.csv is a file, not a folder", "Name another folder."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_options(arguments: list[str], code: int, message: str, hint: str, trace: str, capsys: Capture) -> None:
     assert stats([trace, *arguments], capsys) == (code, message, hint)
+
+
+@pytest.mark.parametrize("command", ["convert trace.csv", "generate"])
+def test_a_destination_without_a_name(command: str, trace: str, folder: Path, capsys: Capture) -> None:
+    assert main([*command.split(), "", "--force"]) == 2
+    assert capsys.readouterr().err == "llmtrace: error: DEST has an empty name\n  Name a folder; . is the current one.\n"
+    assert [path.name for path in folder.iterdir()] == [trace]
 
 
 def test_unreadable_numbers_are_said_and_strict_refuses_them(folder: Path, capsys: Capture) -> None:

@@ -1,12 +1,11 @@
 """The command `convert`."""
 
 import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from llmtrace.options import Reading
+from llmtrace.options import Reading, place
 
 __all__ = ["convert"]
 
@@ -30,9 +29,10 @@ def convert(
     from llmtrace.engine.convert import convert as write_trace
     from llmtrace.engine.progress import progress_bar
 
+    folder = place("DEST", destination)
     trace = reading.open()
     with progress_bar(quiet=quiet) as progress:
-        intake = write_trace(trace, Path(destination), partition, force=force, progress=progress)
+        intake = write_trace(trace, folder, partition, force=force, progress=progress)
     if not quiet:
         notes = [*trace.notes, *intake.problems]
         sys.stderr.writelines(f"llmtrace: note: {note}\n" for note in notes)

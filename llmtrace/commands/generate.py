@@ -3,10 +3,11 @@
 import sys
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from llmtrace.options import place
 
 if TYPE_CHECKING:
     from llmtrace.synth.workload import Workload
@@ -101,9 +102,9 @@ def generate(
     from llmtrace.engine.progress import progress_bar
     from llmtrace.synth.writing import write
 
-    workload = size.workload()
+    folder, workload = place("DEST", destination), size.workload()
     with progress_bar(quiet=quiet) as progress:
-        written = write(workload, Path(destination), layout=layout, partition=partition, force=force, progress=progress)
+        written = write(workload, folder, layout=layout, partition=partition, force=force, progress=progress)
     if quiet:
         return
     if written < workload.requests:
