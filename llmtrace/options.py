@@ -1,7 +1,7 @@
-"""The options that commands share: two groups, and the decorator that spreads a group over a command's signature.
+"""The options that commands share: groups, and the decorator that spreads a group over a command's signature.
 
-A command takes `reading: Reading` and `writing: Writing` beside its own options; `spread` shows their fields to Typer as single
-options and puts the groups together again on a call. Nothing heavy is imported until a group is used.
+A command takes `reading: Reading` and `writing: Writing`, or `storing: Storing`, beside its own options; `spread` shows their
+fields to Typer as single options and puts the groups together again on a call. Nothing heavy is imported until a group is used.
 """
 
 import functools
@@ -20,13 +20,17 @@ if TYPE_CHECKING:
     from llmtrace.report.writers import Output
     from llmtrace.trace import Trace
 
-__all__ = ["Command", "Reading", "Writing", "place", "spread"]
+__all__ = ["Command", "Reading", "Storing", "Writing", "place", "spread"]
 
 Command: TypeAlias = Callable[..., None]
 
 _READING = "Reading"
 _FILTERS = "Filters"
 _OUTPUT = "Output"
+_Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace what is in the way.", rich_help_panel=_OUTPUT)]
+_Quiet: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.", rich_help_panel=_OUTPUT)
+]
 
 
 @dataclass(frozen=True)
@@ -149,10 +153,8 @@ class Writing:
     figure_format: Annotated[Literal["png", "svg", "pdf"], typer.Option(help="Form of the figures.", rich_help_panel=_OUTPUT)] = (
         "png"
     )
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are in the way.", rich_help_panel=_OUTPUT)] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.", rich_help_panel=_OUTPUT)
-    ] = False
+    force: _Force = False
+    quiet: _Quiet = False
 
     def target(self) -> "Output":
         """What the writers need to know.
@@ -165,6 +167,14 @@ class Writing:
         output = None if self.output is None else place("--output", self.output)
         figures = None if self.figures is None else place("--figures", self.figures)
         return Output(self.format, self.table, output, figures, self.figure_format, self.force)
+
+
+@dataclass(frozen=True)
+class Storing:
+    """How a trace is written."""
+
+    force: _Force = False
+    quiet: _Quiet = False
 
 
 def place(option: str, name: str) -> Path:

@@ -9,6 +9,7 @@ from typing import get_type_hints
 
 import pytest
 
+from llmtrace.cli import COMMANDS
 from llmtrace.errors import UsageError
 from llmtrace.options import Reading, Writing, spread
 
@@ -82,7 +83,18 @@ def test_writing_hands_everything_over() -> None:
     )
 
 
-@pytest.mark.parametrize("option", ["output", "figures"])
-def test_an_empty_name_is_not_the_current_folder(option: str) -> None:
-    with pytest.raises(UsageError, match=f"--{option} has an empty name"):
-        Writing(**{option: ""}).target()
+def test_an_empty_name_is_not_the_current_folder() -> None:
+    with pytest.raises(UsageError, match="--output has an empty name"):
+        Writing(output="").target()
+    with pytest.raises(UsageError, match="--figures has an empty name"):
+        Writing(figures="").target()
+
+
+def test_what_replaces_and_what_is_quiet_is_declared_once() -> None:
+    """Every command has both, with the same names and the same words."""
+    declared = [
+        {name: inspect.signature(spread(one)).parameters[name].annotation for name in ("force", "quiet")}
+        for commands in COMMANDS.values()
+        for one in commands
+    ]
+    assert all(one == declared[0] for one in declared)

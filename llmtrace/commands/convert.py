@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from llmtrace.options import Reading, place
+from llmtrace.options import Reading, Storing, place
 
 __all__ = ["convert"]
 
@@ -17,8 +17,7 @@ def convert(
     ],
     partition: Annotated[Literal["day", "month", "none"], typer.Option(help="One folder per day, per month, or none.")] = "day",
     *,
-    force: Annotated[bool, typer.Option("--force", help="Replace a trace that stands there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.")] = False,
+    storing: Storing,
 ) -> None:
     """What is the fastest form of this trace: canonical Parquet, sorted by time and partitioned.
 
@@ -31,9 +30,9 @@ def convert(
 
     folder = place("DEST", destination)
     trace = reading.open()
-    with progress_bar(quiet=quiet) as progress:
-        intake = write_trace(trace, folder, partition, force=force, progress=progress)
-    if not quiet:
+    with progress_bar(quiet=storing.quiet) as progress:
+        intake = write_trace(trace, folder, partition, force=storing.force, progress=progress)
+    if not storing.quiet:
         notes = [*trace.notes, *intake.problems]
         sys.stderr.writelines(f"llmtrace: note: {note}\n" for note in notes)
         sys.stderr.write(f"llmtrace: wrote {destination}: {intake.kept:,} requests\n")

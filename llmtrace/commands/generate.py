@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from llmtrace.options import place
+from llmtrace.options import Storing, place
 
 if TYPE_CHECKING:
     from llmtrace.synth.workload import Workload
@@ -87,8 +87,7 @@ def generate(
         Literal["auto", "day", "month", "none"], typer.Option(help="One folder per day, per month, or none.", **_OUTPUT)
     ] = "auto",
     *,
-    force: Annotated[bool, typer.Option("--force", help="Replace a trace that stands there.", **_OUTPUT)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.", **_OUTPUT)] = False,
+    storing: Storing,
 ) -> None:
     """What could a year of LLM serving look like?
 
@@ -103,9 +102,9 @@ def generate(
     from llmtrace.synth.writing import write
 
     folder, workload = place("DEST", destination), size.workload()
-    with progress_bar(quiet=quiet) as progress:
-        written = write(workload, folder, layout=layout, partition=partition, force=force, progress=progress)
-    if quiet:
+    with progress_bar(quiet=storing.quiet) as progress:
+        written = write(workload, folder, layout=layout, partition=partition, force=storing.force, progress=progress)
+    if storing.quiet:
         return
     if written < workload.requests:
         left_out = workload.requests - written

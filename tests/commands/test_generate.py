@@ -8,6 +8,7 @@ import pytest
 
 from llmtrace.commands.generate import Size, generate
 from llmtrace.errors import UsageError
+from llmtrace.options import Storing
 from llmtrace.synth.workload import Workload
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def test_every_option_reaches_the_workload() -> None:
 
 
 def test_it_writes_the_trace_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    generate(str(tmp_path / "trace.parquet"), Size(requests=30, days=2))
+    generate(str(tmp_path / "trace.parquet"), Size(requests=30, days=2), storing=Storing())
     assert pl.read_parquet(tmp_path / "trace.parquet").height == 30
     told = capsys.readouterr()
     assert told.out == ""
@@ -43,7 +44,7 @@ def test_it_writes_the_trace_and_says_so(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_it_says_what_a_layout_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    generate(str(tmp_path / "trace.csv"), Size(requests=1000, days=2), layout="azure-2024")
+    generate(str(tmp_path / "trace.csv"), Size(requests=1000, days=2), layout="azure-2024", storing=Storing())
     rows = len((tmp_path / "trace.csv").read_text().splitlines()) - 1
     note, wrote = capsys.readouterr().err.splitlines()
     assert note == f"llmtrace: note: azure-2024 has no place for failed requests; {1000 - rows} are left out"
@@ -51,11 +52,11 @@ def test_it_says_what_a_layout_leaves_out(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_quiet_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    generate(str(tmp_path / "trace.csv"), Size(requests=1000, days=2), layout="azure-2024", quiet=True)
+    generate(str(tmp_path / "trace.csv"), Size(requests=1000, days=2), layout="azure-2024", storing=Storing(quiet=True))
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_negative_number_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--requests -1"):
-        generate(str(tmp_path / "trace"), Size(requests=-1))
+        generate(str(tmp_path / "trace"), Size(requests=-1), storing=Storing())
     assert list(tmp_path.iterdir()) == []
