@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from textwrap import dedent
 
 import pytest
 
@@ -56,3 +57,24 @@ def test_an_analysis_imports_only_its_own() -> None:
     modules = done.stdout.split()
     assert "llmtrace.analyses.stats.rates" in modules
     assert not [name for name in modules if name.startswith(("scipy.stats", "llmtrace.analyses.burstiness"))]
+
+
+def test_importing_compiles_no_kernel() -> None:
+    """That would cost every command seconds, again and again where there is no place to keep what was compiled."""
+    program = """
+        import pkgutil, sys
+        from importlib import import_module
+        from numba.core.registry import CPUDispatcher
+        from llmtrace import summaries, synth
+        for package in (summaries, synth):
+            for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+                import_module(module.name)
+        modules = [module for name, module in sys.modules.items() if name.startswith("llmtrace")]
+        members = {id(one): one for module in modules for one in vars(module).values()}
+        kernels = [one for one in members.values() if isinstance(one, CPUDispatcher)]
+        print(len(kernels), *(f"{one.__module__}.{one.__name__}" for one in kernels if one.signatures))
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=True)
+    number, *compiled = done.stdout.split()
+    assert int(number) > 20
+    assert compiled == []

@@ -9,7 +9,7 @@ from numba import njit
 
 from llmtrace.summaries import ttl
 from llmtrace.summaries.cells import frozen
-from llmtrace.summaries.histogram import bucket_indices, bucket_starts
+from llmtrace.summaries.histogram import bucket_starts
 from llmtrace.summaries.quantiles import quantiles
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ BITS = 6
 """Significant bits: what is read from a profile is off by at most a relative 2^-7."""
 
 _BUCKETS = (64 - BITS) << BITS
-_BUCKET_OF_CELL = bucket_indices(ttl.cell_starts(np.arange(ttl.CELLS)), BITS).astype(np.uint16)
+_CELL_STARTS = ttl.cell_starts(np.arange(ttl.CELLS))
+_BUCKET_OF_CELL = (np.searchsorted(bucket_starts(np.arange(_BUCKETS), BITS), _CELL_STARTS, "right") - 1).astype(np.uint16)
 _ONE = np.uint64(1)
 
 

@@ -27,7 +27,7 @@ import polars as pl
 from numba import njit
 
 from llmtrace.summaries.fixed import added
-from llmtrace.summaries.histogram import bucket_indices, bucket_of, bucket_starts
+from llmtrace.summaries.histogram import bucket_of, bucket_starts
 from llmtrace.summaries.sums import wide
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ _COARSE_BITS = 5
 _STEPS = np.searchsorted(TTLS_US, bucket_starts(np.arange((64 - _COARSE_BITS) << _COARSE_BITS), _COARSE_BITS)).astype(np.uint8)
 _LAST_OF_STEP = np.append(TTLS_US, np.iinfo(np.int64).max)
 
-_STARTS = np.union1d(bucket_starts(np.arange((64 - BITS) << BITS), BITS), TTLS_US + 1)
-_CELLS_OF_STARTS = bucket_indices(_STARTS, BITS) + np.searchsorted(TTLS_US, _STARTS)
+_BUCKETS = bucket_starts(np.arange((64 - BITS) << BITS), BITS)
+_STARTS = np.union1d(_BUCKETS, TTLS_US + 1)
+_CELLS_OF_STARTS = np.searchsorted(_BUCKETS, _STARTS, "right") - 1 + np.searchsorted(TTLS_US, _STARTS)
 CELLS = int(_CELLS_OF_STARTS[-1]) + 1
 """One more than the number of the last cell."""
 NO_CELL = (1 << 32) - 1
