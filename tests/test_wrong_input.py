@@ -292,6 +292,19 @@ def test_full_standard_output_is_two_lines(trace: str) -> None:
     assert len(done.stderr.splitlines()) == 2
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
+@pytest.mark.parametrize("arguments", ["stats trace.csv --format csv --output out", "convert trace.csv out", "generate out -n 9"])
+@pytest.mark.usefixtures("trace")
+def test_full_standard_error_keeps_the_result(arguments: str, folder: Path) -> None:
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [*program([])[:-1], *arguments.split()], stdout=subprocess.PIPE, stderr=full, text=True, check=False
+        )
+    assert done.returncode == 0
+    assert (folder / "out").is_dir()
+    assert done.stdout.startswith("time,requests,") == ("stats" in arguments)
+
+
 def run_without(descriptor: int, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """The program with one of its standard streams closed, as by `<&-`, `>&-` or `2>&-` in a shell."""
     return subprocess.run(

@@ -1,10 +1,10 @@
 """The command `burstiness`."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from llmtrace.commands.telling import say
 from llmtrace.options import Reading, Writing
 
 if TYPE_CHECKING:
@@ -84,4 +84,4 @@ def _warn(result: "Result") -> None:
     known = [result.scalars[name] for name in ("tie_share", "quantum_s", "mean_gap_s")]
     warning = tie_warning(*(number if isinstance(number, float) else None for number in known))
     if warning:
-        sys.stderr.write(f"llmtrace: warning: {warning}\n")
+        say(f"warning: {warning}")

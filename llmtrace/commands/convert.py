@@ -1,10 +1,10 @@
 """The command `convert`."""
 
-import sys
 from typing import Annotated, Literal
 
 import typer
 
+from llmtrace.commands.telling import say
 from llmtrace.options import Reading, Storing, place
 
 __all__ = ["convert"]
@@ -33,6 +33,6 @@ def convert(
     with progress_bar(quiet=storing.quiet) as progress:
         intake = write_trace(trace, folder, partition, force=storing.force, progress=progress)
     if not storing.quiet:
-        notes = [*trace.notes, *intake.problems]
-        sys.stderr.writelines(f"llmtrace: note: {note}\n" for note in notes)
-        sys.stderr.write(f"llmtrace: wrote {destination}: {intake.kept:,} requests\n")
+        for note in (*trace.notes, *intake.problems):
+            say(f"note: {note}")
+        say(f"wrote {destination}: {intake.kept:,} requests")

@@ -1,12 +1,12 @@
 """The command `generate`."""
 
-import sys
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from llmtrace.commands.telling import say
 from llmtrace.options import Storing, place
 
 if TYPE_CHECKING:
@@ -108,5 +108,5 @@ def generate(
         return
     if written < workload.requests:
         left_out = workload.requests - written
-        sys.stderr.write(f"llmtrace: note: {layout} has no place for failed requests; {left_out:,} are left out\n")
-    sys.stderr.write(f"llmtrace: wrote {destination}: {written:,} synthetic requests\n")
+        say(f"note: {layout} has no place for failed requests; {left_out:,} are left out")
+    say(f"wrote {destination}: {written:,} synthetic requests")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from llmtrace.commands.telling import say
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -48,14 +50,10 @@ def deliver(result: Result, writing: Writing) -> None:
     """
     from llmtrace.report import writers
 
-    writers.write(result, writing.target(), sys.stdout, _keep_quiet if writing.quiet else _say)
+    writers.write(result, writing.target(), sys.stdout, _keep_quiet if writing.quiet else say)
     if not writing.quiet and writing.format not in SHOW_NOTES:
         for note in result.notes:
-            _say(f"note: {note}")
-
-
-def _say(sentence: str) -> None:
-    sys.stderr.write(f"llmtrace: {sentence}\n")
+            say(f"note: {note}")
 
 
 def _keep_quiet(_: str) -> None:
