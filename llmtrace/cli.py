@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import gc
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ from llmtrace.commands.convert import convert
 from llmtrace.commands.generate import generate
 from llmtrace.commands.reuse_time import reuse_time
 from llmtrace.commands.stats import stats
-from llmtrace.errors import LlmtraceError, OutputError
+from llmtrace.errors import LlmtraceError, OutputError, UsageError
 from llmtrace.options import spread
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
+        _check_working_folder()
         code = typer.main.get_command(app).main(arguments, prog_name="llmtrace", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as leaving:  # how Typer ends when our output is not read, and after completing a word for the shell
@@ -107,7 +109,7 @@ def entry() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    _keep_memory()
+    _set_up_libraries()
     try:
         _make_room_for_caches()
         code = main()
@@ -120,6 +122,8 @@ def entry() -> None:
     except OSError:
         # What could not be written would be tried again when Python shuts down, and fail with a traceback there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    # Looking for cycles among all that was imported, as Python does when it shuts down, takes longer than many a command.
+    gc.freeze()
     sys.exit(code)
 
 
@@ -131,10 +135,15 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
 
 
-def _keep_memory() -> None:
-    """Let allocators keep what parts of the trace gave back for the next ones, and take pages as small as they are needed."""
+def _set_up_libraries() -> None:
+    """Let allocators keep what parts of the trace gave back for the next ones, and take pages as small as they are needed.
+
+    No threads wait for linear algebra, of which there is none, and cycles are sought seldom: imports make objects that stay.
+    """
     os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:3000,muzzy_decay_ms:3000")
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(10_000, 50)
 
 
 def _make_room_for_caches() -> None:
@@ -173,6 +182,14 @@ def _can_be_written(folder: Path) -> bool:
         present = next(path for path in (folder, *folder.parents) if path.exists())
         return present.is_dir() and os.access(present, os.W_OK | os.X_OK)
     return False
+
+
+def _check_working_folder() -> None:
+    """Raise where the working folder was removed: paths lead nowhere there, and libraries that ask for it fail one by one."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError(f"The working folder cannot be used: {error.strerror}", "Change to another one with cd.") from None
 
 
 def _report(message: str, hint: str, code: int) -> int:

@@ -172,6 +172,12 @@ def test_completion_of_a_command() -> None:
     assert done.stdout.split() == ["stats"]
 
 
+def test_the_end_does_not_wait_for_the_cyclic_collector() -> None:
+    program = "import gc\nfrom llmtrace.cli import entry\ntry:\n    entry()\nfinally:\n    print(gc.get_freeze_count() > 0)\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True"
+
+
 def test_kernels_find_room_where_neither_package_nor_home_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     program = (
