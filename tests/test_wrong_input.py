@@ -325,6 +325,15 @@ def test_closed_standard_streams(trace: str) -> None:
     assert run_without(2, ["tracy.csv"]).returncode == 3
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a folder in use cannot be removed here")
+def test_a_working_folder_that_is_gone_is_two_lines(folder: Path) -> None:
+    (folder / "gone").mkdir()
+    enter = "import os, sys; os.chdir('gone'); os.rmdir('../gone'); from llmtrace.cli import entry; entry()"
+    done = subprocess.run([sys.executable, "-c", enter, "stats", "t.csv"], capture_output=True, text=True, check=False)
+    message = "llmtrace: error: The working folder cannot be used: No such file or directory"
+    assert (done.returncode, done.stderr.splitlines()) == (2, [message, "  Change to another one with cd."])
+
+
 def press_ctrl_c(running: subprocess.Popen[bytes]) -> None:
     """As often as it takes: a signal between two reads is noticed only when the next one ends."""
     for _ in range(10):
