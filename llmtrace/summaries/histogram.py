@@ -51,6 +51,7 @@ __all__ = [
     "lists",
     "relative_error",
     "summary",
+    "tallied",
 ]
 
 _LABELS = {"column": pl.String(), "time": pl.Datetime("us"), "key": pl.UInt64()}
@@ -144,6 +145,27 @@ def lists(frame: pl.DataFrame) -> Cells:
     return cells.read(frame, "buckets")
 
 
+def tallied(groups: Groups, offsets: Integers, values: Integers, bits: int) -> Cells:
+    """How many values of each group are in each bucket, groups in ascending order.
+
+    Args:
+        groups: of rows.
+        offsets: theirs.
+        values: per row, -1 where not known.
+        bits: significant bits.
+    """
+    # One group is counted in place, several group by group.
+    dense = np.zeros(_bucket_count(bits), np.uint32)
+    if groups.order.size == 1:
+        _tally(values, bits, dense)
+        occurring = np.flatnonzero(dense)
+        return np.array([0, occurring.size]), occurring.astype(_bucket_numpy(bits)), dense[occurring]
+    members: Buckets = np.empty(values.size, _bucket_numpy(bits))
+    ends = _spread(groups.ids, offsets, values, bits, members)
+    found, buckets, counts = _tally_groups(members, offsets, ends, groups.order, dense)
+    return found, buckets[: found[-1]].copy(), counts[: found[-1]].copy()
+
+
 def _summarise(
     frame: pl.DataFrame, *, columns: Sequence[str], bits: int, by: str | None, interval: Interval | None
 ) -> pl.DataFrame:
@@ -166,21 +188,8 @@ def _one_column(groups: Groups, offsets: Integers, values: pl.Series, bits: int)
         "sum",
         something.then("min"),
         something.then("max"),
-        *cells.lists(_tallied(groups, offsets, numbers, bits), "buckets"),
+        *cells.lists(tallied(groups, offsets, numbers, bits), "buckets"),
     )
-
-
-def _tallied(groups: Groups, offsets: Integers, values: Integers, bits: int) -> Cells:
-    """How many values of each group are in each bucket; counted in place where there is one group, else group by group."""
-    dense = np.zeros(_bucket_count(bits), np.uint32)
-    if groups.order.size == 1:
-        _tally(values, bits, dense)
-        occurring = np.flatnonzero(dense)
-        return np.array([0, occurring.size]), occurring.astype(_bucket_numpy(bits)), dense[occurring]
-    members: Buckets = np.empty(values.size, _bucket_numpy(bits))
-    ends = _spread(groups.ids, offsets, values, bits, members)
-    found, buckets, counts = _tally_groups(members, offsets, ends, groups.order, dense)
-    return found, buckets[: found[-1]].copy(), counts[: found[-1]].copy()
 
 
 def _merge(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
