@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow.parquet as pq
-from pyarrow import fs
+
+from llmtrace.formats.stores import filesystem, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ def metadata(path: str) -> pq.FileMetaData:
         OSError: if it cannot be read.
         ValueError: if it is not Parquet.
     """
-    if "://" in path:
+    if is_address(path):
         return _metadata(path, 0, 0)
     state = Path(path).stat()
     return _metadata(path, state.st_size, state.st_mtime_ns)
@@ -53,10 +54,10 @@ def metadata(path: str) -> pq.FileMetaData:
 
 @functools.lru_cache(maxsize=256)
 def _metadata(path: str, size: int, modified_ns: int) -> pq.FileMetaData:  # noqa: ARG001 - they only tell versions apart
-    if "://" not in path:
+    if not is_address(path):
         return pq.read_metadata(path)
-    filesystem, inside = fs.FileSystem.from_uri(path)
-    return pq.read_metadata(inside, filesystem=filesystem)
+    store, inside = filesystem(path)
+    return pq.read_metadata(inside, filesystem=store)
 
 
 def schema(path: str) -> dict[str, pl.DataType]:

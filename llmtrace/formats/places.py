@@ -14,7 +14,8 @@ from urllib.parse import unquote
 from pyarrow import fs
 
 from llmtrace.errors import InputError
-from llmtrace.formats.content import is_junk
+from llmtrace.formats.content import is_junk, reason
+from llmtrace.formats.stores import HINT, filesystem, is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +45,7 @@ def expand(source: str) -> list[Place]:
     """
     if not source:
         raise InputError("A source has an empty name", "Give a file, a folder, a glob or an address; . is the current folder.")
-    if "://" in source:
+    if is_address(source):
         return _stored(source)
     try:
         return _local(source)
@@ -141,12 +142,10 @@ def _stored(address: str) -> list[Place]:
     root = address if address.endswith("/") else address[: min(address.index(sign) for sign in "*?[" if sign in address)]
     root = root[: root.rindex("/") + 1]
     try:
-        filesystem, base = fs.FileSystem.from_uri(root)
-        found = filesystem.get_file_info(fs.FileSelector(base, recursive=True))
+        store, base = filesystem(root)
+        found = store.get_file_info(fs.FileSelector(base, recursive=True))
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"{address} cannot be listed: {' '.join(str(error).split())[:200]}", "Check the address and the credentials."
-        ) from None
+        raise InputError(f"{address} cannot be listed: {reason(error)}", HINT) from None
     inside = [info.path[len(base) :].lstrip("/") for info in found if info.is_file]
     pattern = "*" if address.endswith("/") else address[len(root) :]
     wanted = [path for path in sorted(inside) if fnmatch.fnmatchcase(path, pattern) and path.endswith(".parquet")]

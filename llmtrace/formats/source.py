@@ -27,6 +27,7 @@ from llmtrace.formats.lines import Lines
 from llmtrace.formats.lines import sniff as sniff_lines
 from llmtrace.formats.places import Place, expand
 from llmtrace.formats.spool import CHUNK, spool
+from llmtrace.formats.stores import HINT, is_address
 from llmtrace.schema import METADATA_SCHEMA
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def find(sources: Sequence[str]) -> list[Source]:
     found: dict[str, list[Source]] = {}
     for source in dict.fromkeys(sources):
         for place in [_standard_input()] if source == "-" else expand(source):
-            key = os.path.realpath(place.path) if "://" not in place.path else place.path
+            key = place.path if is_address(place.path) else os.path.realpath(place.path)
             if key not in found:
                 found[key] = _at(place)
     return [source for group in found.values() for source in group]
@@ -174,7 +175,7 @@ def _standard_input() -> Place:
 
 def _at(place: Place) -> list[Source]:
     """The sources in a file: one, or several in a zip archive."""
-    if "://" in place.path:
+    if is_address(place.path):
         return [_parquet(place)]
     head = content.look(place.path, place.name)
     if head.wrap == "zip":
@@ -194,12 +195,9 @@ def _parquet(place: Place) -> Source:
     try:
         footer.metadata(place.path)
     except (OSError, ValueError) as error:
-        if "://" not in place.path:
+        if not is_address(place.path):
             raise content.damaged(place.name, error) from None
-        raise InputError(
-            f"{place.name} cannot be read: {content.reason(error)}",
-            "Check the address and the credentials; from a store, Parquet is read, other files must be fetched first.",
-        ) from None
+        raise InputError(f"{place.name} cannot be read: {content.reason(error)}", HINT) from None
     return Source(place.name, place.path, "parquet", hive=place.hive)
 
 
