@@ -6,6 +6,7 @@ import typer
 
 from llmtrace.commands.telling import say
 from llmtrace.options import Reading, Storing, place
+from llmtrace.wording import counted
 
 __all__ = ["convert"]
 
@@ -35,4 +36,4 @@ def convert(
     if not storing.quiet:
         for note in (*trace.notes, *intake.problems):
             say(f"note: {note}")
-        say(f"wrote {destination}: {intake.kept:,} requests")
+        say(f"wrote {destination}: {counted(intake.kept, 'request')}")

@@ -8,6 +8,7 @@ import typer
 
 from llmtrace.commands.telling import say
 from llmtrace.options import Storing, place
+from llmtrace.wording import counted, either
 
 if TYPE_CHECKING:
     from llmtrace.synth.workload import Workload
@@ -108,5 +109,5 @@ def generate(
         return
     if written < workload.requests:
         left_out = workload.requests - written
-        say(f"note: {layout} has no place for failed requests; {left_out:,} are left out")
-    say(f"wrote {destination}: {written:,} synthetic requests")
+        say(f"note: {layout} has no place for failed requests; {left_out:,} {either(left_out, 'is', 'are')} left out")
+    say(f"wrote {destination}: {counted(written, 'synthetic request')}")

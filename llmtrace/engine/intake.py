@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from llmtrace.errors import InputError
+from llmtrace.wording import counted, either, worded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +61,7 @@ class Intake:
         rows = self.counts["rows"]
         found = [_no_time(self.counts["no_timestamp"], rows), _clamped(self.counts["cached_above_input"], rows)]
         found += [_unreadable(name, self.counts[name], rows) for name in self._cells()]
-        found += [sentence.format(count=f"{count:,}") for sentence, count in self.counts.items() if _COUNT in sentence and count]
+        found += [worded(sentence, count) for sentence, count in self.counts.items() if _COUNT in sentence and count]
         return [sentence for sentence in found if sentence]
 
     def _cells(self) -> list[str]:
@@ -118,17 +119,26 @@ def _version() -> str:
 
 
 def _no_time(count: int, rows: int) -> str:
-    return f"{count:,} of {rows:,} rows have no readable timestamp and are left out." if count else ""
+    if not count:
+        return ""
+    has, is_ = either(count, "has", "have"), either(count, "is", "are")
+    return f"{_share(count, rows)} {has} no readable timestamp and {is_} left out."
 
 
 def _clamped(count: int, rows: int) -> str:
     if not count:
         return ""
     return (
-        f"{count:,} of {rows:,} rows have more cached than input tokens; cached is cut to the input. "
+        f"{_share(count, rows)} {either(count, 'has', 'have')} more cached than input tokens; cached is cut to the input. "
         "If the source's input leaves cached tokens out, say --cached-mode exclusive."
     )
 
 
 def _unreadable(name: str, count: int, rows: int) -> str:
-    return f"{count:,} of {rows:,} rows have an unreadable {name.removeprefix('bad_')}, taken as missing." if count else ""
+    if not count:
+        return ""
+    return f"{_share(count, rows)} {either(count, 'has', 'have')} an unreadable {name.removeprefix('bad_')}, taken as missing."
+
+
+def _share(count: int, rows: int) -> str:
+    return f"{count:,} of {counted(rows, 'row')}"

@@ -223,7 +223,8 @@ class Draft:
     def _surplus(self) -> dict[str, pl.Expr]:
         if SURPLUS not in self.raw.schema:
             return {}
-        return {"{count} rows have more fields than the header; the surplus was not read.": pl.col(SURPLUS).is_not_null()}
+        sentence = "{count} {row has|rows have} more fields than the header; the surplus was not read."
+        return {sentence: pl.col(SURPLUS).is_not_null()}
 
     def _block_size(self) -> int | None:
         """Tokens per block as the rows say it, else as the layout does."""

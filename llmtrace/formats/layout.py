@@ -84,8 +84,8 @@ class Reading:
         cells: canonical column to its cell; canonical columns that the source lacks are absent.
         block_size: tokens per prefix block where `block_hashes` is present.
         notes: what a reader of the numbers must know about this reading.
-        counted: a sentence with `{count}` in it, to an expression over the raw columns that is true for the rows it counts; said
-            only where there are any.
+        counted: a sentence with `{count}` in it (see `wording.worded`), to an expression over the raw columns, true for the rows
+            that it counts; said only where there are any.
     """
 
     layout: str

@@ -221,6 +221,7 @@ def _after_gap(wall: pl.Expr, zone: str) -> pl.Expr:
 def _shifts(wall: pl.Expr, zone: str) -> dict[str, pl.Expr]:
     earlier, later = _utc(wall, zone, "earliest"), _utc(wall, zone, "latest")
     return {
-        f"{{count}} times lie in an hour that {zone} has twice; the earlier one was taken.": earlier != later,
-        f"{{count}} times lie in an hour that {zone} skips; they were moved to its end.": wall.is_not_null() & earlier.is_null(),
+        f"{{count}} {{time lies|times lie}} in an hour that {zone} has twice; the earlier one was taken.": earlier != later,
+        f"{{count}} {{time lies|times lie}} in an hour that {zone} skips; the end of that hour was taken.": wall.is_not_null()
+        & earlier.is_null(),
     }

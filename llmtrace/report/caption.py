@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from llmtrace.report.units import duration, number, shortened, visible
+from llmtrace.report.units import duration, shortened, visible
+from llmtrace.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,7 @@ def rows(result: Result) -> str:
     kept, read = (result.provenance.get(name) for name in ("rows", "rows_read"))
     if kept is None:
         return ""
-    return f"{number(kept)} of {number(read)} rows" if read not in (None, kept) else f"{number(kept)} rows"
+    return f"{kept:,} of {counted(read, 'row')}" if read not in (None, kept) else counted(kept, "row")
 
 
 def caption(result: Result) -> str:

@@ -22,6 +22,7 @@ from rich.text import Text
 from llmtrace.report.caption import filters, is_relative, period, rows, trace_name
 from llmtrace.report.cells import text_frame
 from llmtrace.report.units import NULL, aligned, duration, is_duration, is_time, label, moment, number, shortened, visible
+from llmtrace.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,13 +134,13 @@ def _table(name: str, table: pl.DataFrame, result: Result, width: int, limit: in
     columns = [_column(kept[column], gap, relative=is_relative(result)) for column in kept.columns if column not in unknown]
     fitting = _fitting(columns, width)
     lines = [
-        f"{kept.height:,} of {table.height:,} rows shown; {full} prints all." if kept.height < table.height else "",
+        f"{kept.height:,} of {counted(table.height, 'row')} shown; {full} prints all." if kept.height < table.height else "",
         f"Not known (null in every row): {', '.join(unknown)}." if unknown else "",
         f"Too wide for {width} columns: {', '.join(c.name for c in columns[fitting:])}; {full} has all."
         if fitting < len(columns)
         else "",
     ]
-    head = Text.assemble((name, "bold"), (f"  {table.height:,} {'row' if table.height == 1 else 'rows'}", "dim"))
+    head = Text.assemble((name, "bold"), (f"  {counted(table.height, 'row')}", "dim"))
     body = [_grid(_spread(columns[:fitting], width))] if fitting else []
     return Group(head, *body, *(Text(visible(line), "dim") for line in lines if line))
 

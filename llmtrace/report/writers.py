@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from llmtrace.errors import OutputError, UsageError
 from llmtrace.report import figures, files
+from llmtrace.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +104,7 @@ def write(result: Result, output: Output, stdout: BinaryIO | TextIO, log: Callab
         # Another run may have written there in the meantime.
         files.check_free(contents, force=output.force)
     for folder, count in Counter(path.parent for path in contents).items():
-        log(f"Wrote {count} {'file' if count == 1 else 'files'} to {folder}")
+        log(f"Wrote {counted(count, 'file')} to {folder}")
     _print(text, stdout)
     return list(contents)
 

@@ -302,7 +302,7 @@ def test_the_notes_say_what_one_must_know(measured: Measured) -> None:
     )
     assert "6 of 54 requests have no known user and model: no TTL covers them, and they retain nothing." in notes
     assert "No request goes to 'n'." in notes
-    assert "The trace covers 1 of 1 months in by_month only in part: long gaps do not fit into those." in notes
+    assert "The trace covers 1 of 1 month in by_month only in part: long gaps do not fit into it." in notes
     bare = measured(ReuseTime(("session",)), steady(1, 5, {"session": "s", "user": None})).notes
     assert "No session with at least 10 positive gaps is in the trace: numbers without the suffix _all are null." in bare
     assert "The trace names no users: by_month is empty." in bare

@@ -166,7 +166,7 @@ def test_unreadable_cells_are_counted_said_and_an_error_if_strict(tmp_path: Path
     [result] = run(open_trace(str(path)), [Tally()])
     assert result.scalars["requests"] == 3
     assert result.scalars["input_tokens"] == 10
-    assert "1 of 4 rows have no readable timestamp and are left out." in result.notes
+    assert "1 of 4 rows has no readable timestamp and is left out." in result.notes
     assert "2 of 4 rows have an unreadable input_tokens, taken as missing." in result.notes
     assert result.provenance["intake"]["bad_rows"] == 3
     with pytest.raises(InputError, match="no readable timestamp"):
@@ -178,7 +178,7 @@ def test_cached_above_input_is_cut_counted_and_said(tmp_path: Path) -> None:
     frame.write_parquet(tmp_path / "t.parquet")
     [result] = run(open_trace(str(tmp_path / "t.parquet")), [Tally()])
     assert result.scalars["cached_tokens"] == 25
-    assert any("1 of 4 rows have more cached than input tokens" in note for note in result.notes)
+    assert any("1 of 4 rows has more cached than input tokens" in note for note in result.notes)
 
 
 def test_a_missing_required_column_is_named(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_what_a_layout_counts_besides_is_said(tmp_path: Path) -> None:
     from llmtrace.formats.layout import ReadOptions
 
     [result] = run(open_trace(str(path), options=ReadOptions(tz="Europe/Berlin")), [Tally()])
-    assert "1 times lie in an hour that Europe/Berlin has twice; the earlier one was taken." in result.notes
-    assert "1 rows have more fields than the header; the surplus was not read." in result.notes
+    assert "1 time lies in an hour that Europe/Berlin has twice; the earlier one was taken." in result.notes
+    assert "1 row has more fields than the header; the surplus was not read." in result.notes
     assert result.scalars["first"] == datetime(2025, 10, 26, 0, 30)
     assert all("{" not in name for name in result.provenance["intake"])

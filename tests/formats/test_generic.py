@@ -13,6 +13,7 @@ import pytest
 from llmtrace.errors import InputError, MissingColumnError, UsageError
 from llmtrace.formats import LAYOUTS, recognise
 from llmtrace.formats.layout import Raw
+from llmtrace.wording import worded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +141,7 @@ def test_zone_and_its_doubtful_hours_are_counted(write: Write, read: ReadTrace) 
     trace = read(write(content), tz="America/New_York")
     assert trace.column("timestamp") == [datetime(2024, 11, 3, 5, 30), datetime(2024, 7, 1, 4)]
     assert list(trace.counted.values()) == [1]
-    assert next(iter(trace.counted)).format(count=1).startswith("1 times lie in an hour that America/New_York has twice")
+    assert worded(next(iter(trace.counted)), 1).startswith("1 time lies in an hour that America/New_York has twice")
 
 
 REFUSED = [

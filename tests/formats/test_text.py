@@ -138,7 +138,7 @@ def test_rows_of_uneven_length_are_kept_and_counted(write: Write, read: ReadTrac
     rows = ["2025-04-11,5", "2025-04-11,6,2,m,surplus,more", "2025-04-11,7,3,m"]
     trace = read(write("\n".join([HEADER, *rows])))
     assert trace.frame.drop("timestamp").rows() == [(5, None, None), (6, 2, "m"), (7, 3, "m")]
-    assert trace.counted == {"{count} rows have more fields than the header; the surplus was not read.": 1}
+    assert trace.counted == {"{count} {row has|rows have} more fields than the header; the surplus was not read.": 1}
 
 
 def test_bytes_that_are_no_utf8_spoil_their_cell_only(write: Write, read: ReadTrace) -> None:

@@ -9,6 +9,7 @@ import polars as pl
 from llmtrace.analyses.burstiness.tables import LEAST_GAPS, PROTOCOL
 from llmtrace.summaries.clock import BITS as GAP_BITS
 from llmtrace.summaries.histogram import exact_below, relative_error
+from llmtrace.wording import counted, either
 
 if TYPE_CHECKING:
     from llmtrace.analyses.burstiness.tables import Found
@@ -71,13 +72,14 @@ def _jitter(found: Found, jitter: int | None, spread_us: int) -> str:
 
 
 def _unknown(found: Found) -> str:
-    known = found.described["requests"].sum()
+    known = int(found.described["requests"].sum())
     if found.by == "all" or known == found.grain.requests:
         return ""
     if not known:
         return f"The trace names no {found.by}: by_key and by_hour are empty. --by all takes all requests as one."
-    unknown = f"{found.grain.requests - known:,} of {found.grain.requests:,} requests"
-    return f"{unknown} name no {found.by}: they count in the scalars only."
+    unknown = found.grain.requests - known
+    which = f"{unknown:,} of {counted(found.grain.requests, 'request')} {either(unknown, 'names', 'name')} no {found.by}"
+    return f"{which}: {either(unknown, 'it counts', 'they count')} in the scalars only."
 
 
 def _few(found: Found) -> str:
@@ -85,7 +87,8 @@ def _few(found: Found) -> str:
     rated = found.described.filter(pl.col("gaps") >= LEAST_GAPS).height
     if found.by == "all" or rated == keys:
         return ""
-    return f"Shares of keys are over the {rated:,} of {keys:,} {found.by}s that have at least {LEAST_GAPS} gaps."
+    which = f"{rated:,} of {counted(keys, found.by)} that {either(rated, 'has', 'have')} at least {LEAST_GAPS} gaps"
+    return f"Shares of keys are over the {which}."
 
 
 def _ranks(found: Found) -> str:

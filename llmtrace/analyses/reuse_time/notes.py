@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from llmtrace.analyses.reuse_time.eligible import ENOUGH_REQUESTS
 from llmtrace.summaries import profiles, ttl
 from llmtrace.summaries.histogram import relative_error
+from llmtrace.wording import counted, either
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,28 +38,32 @@ def notes(
 
 def _eligible(by: Sequence[str], min_gaps: int, scalars: Mapping[str, Scalar]) -> str:
     busy = f", of users with more than {ENOUGH_REQUESTS - 1} requests" if "user" in by else ""
-    which = f"with at least {min_gaps} positive gap{'s' if min_gaps > 1 else ''}{busy}"
-    if not scalars["eligible_keys"]:
+    which = f"with at least {counted(min_gaps, 'positive gap')}{busy}"
+    if not _count(scalars, "eligible_keys"):
         return f"No {_key(by)} {which} is in the trace: numbers without the suffix _all are null."
+    eligible, keys = _count(scalars, "eligible_keys"), counted(_count(scalars, "keys"), "key")
     return (
-        f"Numbers without the suffix _all are over the positive gaps of {scalars['eligible_keys']:,} of {scalars['keys']:,} keys "
-        f"({_key(by)}), those {which}; every gap counts once, so busy keys weigh more."
+        f"Numbers without the suffix _all are over the positive gaps of {eligible:,} of {keys} ({_key(by)}), "
+        f"{either(eligible, 'the one', 'those')} {which}; every gap counts once, so busy keys weigh more."
     )
 
 
 def _zero(scalars: Mapping[str, Scalar]) -> str:
-    if not scalars["zero_gaps"]:
+    zero, gaps = _count(scalars, "zero_gaps"), counted(_count(scalars, "gaps_all"), "gap")
+    if not zero:
         return ""
     with_zero, without = scalars["within_1s_all"], scalars["within_1s"]
     within = "" if without is None else f": within a second lie {without:.1%} without them, {with_zero:.1%} of all gaps"
-    return f"{scalars['zero_gaps']:,} of {scalars['gaps_all']:,} gaps are zero, requests of one key at one instant{within}."
+    return f"{zero:,} of {gaps} {either(zero, 'is', 'are')} zero, requests of one key at one instant{within}."
 
 
 def _unknown(by: Sequence[str], scalars: Mapping[str, Scalar]) -> str:
-    requests, keyed = scalars["requests"], scalars["keyed_requests"]
-    if requests == keyed or not isinstance(requests, int) or not isinstance(keyed, int):
+    requests = _count(scalars, "requests")
+    unknown = requests - _count(scalars, "keyed_requests")
+    if not unknown:
         return ""
-    return f"{requests - keyed:,} of {requests:,} requests have no known {_key(by)}: no TTL covers them, and they retain nothing."
+    which = f"{unknown:,} of {counted(requests, 'request')} {either(unknown, 'has', 'have')} no known {_key(by)}"
+    return f"{which}: no TTL covers {either(unknown, 'it, and it retains', 'them, and they retain')} nothing."
 
 
 def _tokens(state: State) -> str:
@@ -66,16 +71,18 @@ def _tokens(state: State) -> str:
     unknown = totals["requests"] - totals["tokens_known"]
     if not unknown:
         return ""
-    return f"{unknown:,} of {totals['requests']:,} requests have failed or have no known tokens: they retain nothing."
+    has, which = either(unknown, "has", "have"), f"{unknown:,} of {counted(totals['requests'], 'request')}"
+    return f"{which} {has} failed or {has} no known tokens: {either(unknown, 'it retains', 'they retain')} nothing."
 
 
 def _months(by_month: pl.DataFrame, state: State) -> str:
     if state["visitors"].is_empty():
         return "The trace names no users: by_month is empty."
-    partial = by_month["partial"].sum()
+    partial = int(by_month["partial"].sum())
     if not partial:
         return ""
-    return f"The trace covers {partial} of {by_month.height} months in by_month only in part: long gaps do not fit into those."
+    months = f"{partial} of {counted(by_month.height, 'month')}"
+    return f"The trace covers {months} in by_month only in part: long gaps do not fit into {either(partial, 'it', 'those')}."
 
 
 def _models(by: Sequence[str], by_model: pl.DataFrame) -> str:
@@ -92,6 +99,12 @@ def _bounds(scalars: Mapping[str, Scalar]) -> str:
         f"Shares are exact; quantiles of gaps are within {relative_error(ttl.BITS):.3%}, those in by_month and by_model within "
         f"{relative_error(profiles.BITS):.1%}."
     )
+
+
+def _count(scalars: Mapping[str, Scalar], name: str) -> int:
+    """A scalar that is a count; where there is nothing to count, 0."""
+    value = scalars[name]
+    return value if isinstance(value, int) else 0
 
 
 def _key(by: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from llmtrace.summaries import distinct
 from llmtrace.summaries.histogram import exact_below, relative_error
 from llmtrace.summaries.intervals import microseconds
 from llmtrace.summaries.ratios import MILLION
+from llmtrace.wording import counted, either
 
 if TYPE_CHECKING:
     from llmtrace.analyses.base import State
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["notes"]
 
 _FEW_REQUESTS = 100
-_COVERED = 0.95
+_COVERED, _ONE_PERCENT = 0.95, 0.01
 _APART_FACTOR = 1.5
 _APART_CORRELATION = 0.8
 
@@ -60,7 +61,8 @@ def _absent(state: State) -> str:
 def _few(span: Span) -> str:
     if span.requests >= _FEW_REQUESTS:
         return ""
-    return f"There are only {span.requests} requests: p1 and p99 say hardly more than the minimum and the maximum."
+    requests = f"{either(span.requests, 'is', 'are')} only {counted(span.requests, 'request')}"
+    return f"There {requests}: p1 and p99 say hardly more than the minimum and the maximum."
 
 
 def _partial(span: Span, interval: Interval) -> str:
@@ -71,8 +73,12 @@ def _partial(span: Span, interval: Interval) -> str:
         return f"The whole trace lies within one interval ({interval}): its rates per second read too low."
     first, last = ((microseconds(time) - interval.origin_us) % interval.width_us for time in (span.first, span.last))
     covered = {"first": 1 - first / interval.width_us, "last": last / interval.width_us}
-    low = [f"the {name} interval to {share:.0%}" for name, share in covered.items() if share < _COVERED]
+    low = [f"the {name} interval to {_percent(share)}" for name, share in covered.items() if share < _COVERED]
     return f"The trace covers {' and '.join(low)} only: the rates there read too low." if low else ""
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= _ONE_PERCENT else "less than 1%"
 
 
 def _many(interval: Interval, overview: Overview) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from llmtrace.report import style
+from llmtrace.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,7 +85,7 @@ def by_month(result: Result) -> Figure:
     if table.is_empty():
         raise style.NoDataError("no user has enough gaps in a month")
     partial = int(table["partial"].sum())
-    remark = f"hollow: {partial} month{'s' if partial > 1 else ''} covered in part" if partial else ""
+    remark = f"hollow: {counted(partial, 'month')} covered in part" if partial else ""
     drawing, (axes,) = style.figure(result, remark=remark)
     times = style.time_axis(axes, table["month"])
     alone = table.height == 1
@@ -120,7 +121,7 @@ def by_model(result: Result) -> Figure:
             "q3": row["p75_s"] / size,
             "whislo": row["p5_s"] / size,
             "whishi": row["p95_s"] / size,
-            "label": f"{label}\n{row['users']:,} users",
+            "label": f"{label}\n{counted(row['users'], 'user')}",
         }
         for label, row in zip(labels, table.iter_rows(named=True), strict=True)
     ]
@@ -152,11 +153,13 @@ def _coverage(result: Result, column: str) -> pl.DataFrame:
     """The table `coverage`.
 
     Raises:
-        NoDataError: if it is empty or a column of it is not known.
+        NoDataError: if it is empty, has a single TTL, or a column of it is not known.
     """
     table = result.tables.get("coverage", pl.DataFrame())
     if table.is_empty() or table[column].null_count() == table.height:
         raise style.NoDataError("no key comes back")
+    if table.height == 1:
+        raise style.NoDataError("no key comes back later than the shortest TTL")
     return table
 
 

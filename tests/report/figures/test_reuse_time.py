@@ -160,3 +160,9 @@ def test_by_model_draws_a_box_for_each_model_with_users(result: Result) -> None:
 def test_what_is_not_there_is_not_drawn(result: Result, name: str, table: str, reason: str) -> None:
     with pytest.raises(style.NoDataError, match=reason):
         FIGURES[name](changed(result, table, result.tables[table].clear()))
+
+
+@pytest.mark.parametrize("name", ["coverage", "tokens"])
+def test_a_single_ttl_is_no_curve(result: Result, name: str) -> None:
+    with pytest.raises(style.NoDataError, match="no key comes back later than the shortest TTL"):
+        FIGURES[name](changed(result, "coverage", result.tables["coverage"].head(1)))
