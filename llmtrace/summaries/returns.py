@@ -122,7 +122,7 @@ def combine(states: Sequence[Tables], limits: Limits, unions: Unions) -> dict[st
         **_pairs(columns, tokens, joined),
         "held": pl.DataFrame({"cell": joined.held}),
         "profiles": pl.DataFrame(cells.lists(joined.profiles, "buckets")),
-        "cells": _together(*(state["cells"] for state in states), _counted(*tallies)),
+        "cells": _together([state["cells"] for state in states], tallies),
         "weights": ttl.combine([*(state["weights"] for state in states), ttl.weights(sums)]),
     }
 
@@ -194,7 +194,7 @@ def release(state: Tables, eligible: npt.NDArray[np.bool_], limit: int) -> pl.Da
     is_held = positive < limit
     released = state["held"]["cell"].to_numpy()[np.repeat(eligible[is_held], positive[is_held])]
     counts = np.bincount(released, minlength=ttl.CELLS)
-    return _together(state["cells"], _counted(np.zeros_like(counts), counts))
+    return _together([state["cells"]], (np.zeros_like(counts), counts))
 
 
 def _followed(
@@ -250,5 +250,11 @@ def _counted(gaps: Values, released: Values) -> pl.DataFrame:
     return pl.DataFrame({"cell": there, "gaps": gaps[there], "released": released[there]}, dict(SCHEMAS["cells"]))
 
 
-def _together(*tables: pl.DataFrame) -> pl.DataFrame:
-    return pl.concat(tables).group_by("cell").sum().sort("cell")
+def _together(tables: Sequence[pl.DataFrame], tallies: Sequence[Values]) -> pl.DataFrame:
+    """Several tables `cells`, and counts of every cell, together."""
+    gaps, released = (counts.astype(np.int64) for counts in tallies)
+    for table in tables:
+        where = table["cell"].to_numpy()
+        gaps[where] += table["gaps"].to_numpy()
+        released[where] += table["released"].to_numpy()
+    return _counted(gaps, released)
