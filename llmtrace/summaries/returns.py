@@ -122,7 +122,7 @@ def combine(states: Sequence[Tables], limits: Limits, unions: Unions) -> dict[st
         **_pairs(columns, tokens, joined),
         "held": pl.DataFrame({"cell": joined.held}),
         "profiles": pl.DataFrame(cells.lists(joined.profiles, "buckets")),
-        "cells": _together([state["cells"] for state in states], tallies),
+        "cells": _together([state["cells"] for state in states], (*tallies,)),
         "weights": ttl.combine([*(state["weights"] for state in states), ttl.weights(sums)]),
     }
 
