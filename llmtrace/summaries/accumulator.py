@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 State = TypeVar("State")
 
-__all__ = ["Accumulator", "Counter"]
+__all__ = ["Accumulator", "Counter", "Tables"]
 
 
 class Accumulator(Protocol[State]):
@@ -51,3 +51,26 @@ class Counter(Accumulator[State]):
     def total(self) -> State:
         """The state of all parts."""
         return self._combine([state for _, state in self._entries])
+
+
+class Tables(Accumulator[dict[str, State]]):
+    """An accumulator for each table of a state.
+
+    >>> tables = Tables({"names": Counter("".join)})
+    >>> tables.add({"names": "a"})
+    >>> tables.total()
+    {'names': 'a'}
+    """
+
+    def __init__(self, accumulators: Mapping[str, Accumulator[State]]) -> None:
+        """Bring the tables of these names together, each by its own."""
+        self._accumulators = accumulators
+
+    def add(self, state: dict[str, State]) -> None:
+        """Take the state of the next part."""
+        for name, accumulator in self._accumulators.items():
+            accumulator.add(state[name])
+
+    def total(self) -> dict[str, State]:
+        """The state of all parts."""
+        return {name: accumulator.total() for name, accumulator in self._accumulators.items()}

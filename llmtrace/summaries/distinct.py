@@ -26,7 +26,7 @@ from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -49,8 +49,13 @@ def summary(by: str, interval: Interval | None = None) -> Summary:
 
 
 def combine(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The summary of all parts: intervals that meet at a border are united, and those now between others are closed."""
-    return reduce(_joined, frames)
+    """The summary of all parts: rows of one time are united, and intervals that are no longer first or last are closed."""
+    rows = pl.concat(frames)
+    times = rows["time"].drop_nulls()
+    is_open = pl.col("time").is_in([times.min(), times.max(), None], nulls_equal=True)
+    once = rows.filter(~pl.col("time").is_duplicated())
+    united = [_row(time, _united(same["keys"])) for (time,), same in rows.filter(pl.col("time").is_duplicated()).group_by("time")]
+    return pl.concat([once, *united]).with_columns(pl.when(is_open).then("keys")).sort("time", nulls_last=False)
 
 
 def overall(frame: pl.DataFrame) -> int | None:
@@ -77,26 +82,9 @@ def _summarise(frame: pl.DataFrame, *, by: str, interval: Interval | None) -> pl
     return pl.concat([*rows, open_rows[0], closed.with_columns(keys=pl.lit(None, _SCHEMA["keys"])), *open_rows[1:]])
 
 
-def _joined(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-    """United: rows of the same time, which are open on both sides. Closed: rows that are no longer first or last."""
-    rows = pl.concat([left, right])
-    twice = rows.filter(pl.col("time").is_duplicated())["time"].unique().to_list()
-    times = rows["time"].drop_nulls()
-    edges = [times.min(), times.max(), None]
-    united = [_row(time, _united(_keys(left, time), _keys(right, time))) for time in twice]
-    once = rows.filter(~pl.col("time").is_duplicated())
-    is_open = pl.col("time").is_in(edges, nulls_equal=True)
-    return pl.concat([once, *united]).with_columns(pl.when(is_open).then("keys")).sort("time", nulls_last=False)
-
-
 def _row(time: object, keys: Keys) -> pl.DataFrame:
     held = pl.Series(keys, dtype=pl.UInt64).implode()
     return pl.DataFrame({"time": [time], "distinct": [keys.size], "keys": held}, schema=_SCHEMA)
-
-
-def _keys(frame: pl.DataFrame, time: object) -> Keys:
-    held: pl.Series = frame.filter(pl.col("time").eq_missing(pl.lit(time, _SCHEMA["time"])))["keys"][0]
-    return held.to_numpy()
 
 
 def _seen(ids: Ids, keys: Keys) -> Keys:
@@ -104,9 +92,8 @@ def _seen(ids: Ids, keys: Keys) -> Keys:
     return np.sort(keys[seen])
 
 
-def _united(left: Keys, right: Keys) -> Keys:
-    union, size = _union(left, right)
-    return union[:size]
+def _united(sets: Iterable[pl.Series]) -> Keys:
+    return reduce(_union, (keys.to_numpy() for keys in sets))
 
 
 @njit(nogil=True, cache=True)
@@ -131,8 +118,8 @@ def _count_runs(ids: Ids, borders: Integers, unknown: npt.NDArray[np.bool_]) -> 
 
 
 @njit(nogil=True, cache=True)
-def _union(left: Keys, right: Keys) -> tuple[Keys, int]:
-    """The union of two ascending sets, ascending, in the first places of an array, and its size."""
+def _union(left: Keys, right: Keys) -> Keys:
+    """The union of two ascending sets, ascending."""
     union = np.empty(left.size + right.size, np.uint64)
     a, b, size = 0, 0, 0
     while a < left.size and b < right.size:
@@ -145,4 +132,4 @@ def _union(left: Keys, right: Keys) -> tuple[Keys, int]:
     for rest in range(b, right.size):
         union[size] = right[rest]
         size += 1
-    return union, size
+    return union[:size]

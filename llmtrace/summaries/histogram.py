@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     Counts = npt.NDArray[np.uint32 | np.uint64]
 
 __all__ = [
+    "bucket_count",
     "bucket_indices",
     "bucket_middle",
     "bucket_of",
@@ -66,6 +67,11 @@ def exact_below(bits: int) -> int:
 def relative_error(bits: int) -> float:
     """How far a value read from a histogram may be off, relative to the true one: 2^-(bits+1)."""
     return 1 / (1 << (bits + 1))
+
+
+def bucket_count(bits: int) -> int:
+    """How many buckets there are."""
+    return (64 - bits) << bits
 
 
 @njit(nogil=True, cache=True)
@@ -155,7 +161,7 @@ def tallied(groups: Groups, offsets: Integers, values: Integers, bits: int) -> C
         bits: significant bits.
     """
     # One group is counted in place, several group by group.
-    dense = np.zeros(_bucket_count(bits), np.uint32)
+    dense = np.zeros(bucket_count(bits), np.uint32)
     if groups.order.size == 1:
         _tally(values, bits, dense)
         occurring = np.flatnonzero(dense)
@@ -213,16 +219,12 @@ def _matched(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _bucket_count(bits: int) -> int:
-    return (64 - bits) << bits
-
-
 def _bucket_dtype(bits: int) -> type[pl.DataType]:
-    return pl.UInt16 if _bucket_count(bits) <= 1 << 16 else pl.UInt32
+    return pl.UInt16 if bucket_count(bits) <= 1 << 16 else pl.UInt32
 
 
 def _bucket_numpy(bits: int) -> type:
-    return np.uint16 if _bucket_count(bits) <= 1 << 16 else np.uint32
+    return np.uint16 if bucket_count(bits) <= 1 << 16 else np.uint32
 
 
 @njit(nogil=True, cache=True)

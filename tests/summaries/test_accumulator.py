@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from llmtrace.summaries.accumulator import Counter
+from llmtrace.summaries.accumulator import Counter, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,3 +28,10 @@ def test_neighbours_of_equal_weight_are_combined_in_order(base: int, largest: in
     assert all(len(set(lengths)) == 1 and len(lengths) == base for lengths in seen)
     assert counter.total() == list(range(11))
     assert max(map(max, seen)) == largest
+
+
+def test_each_table_has_its_own_accumulator() -> None:
+    tables = Tables({"joined": Counter("".join), "longest": Counter(lambda words: max(words, key=len))})
+    for joined, longest in (("a", "ab"), ("b", "abc"), ("c", "a")):
+        tables.add({"joined": joined, "longest": longest, "other": "z"})
+    assert tables.total() == {"joined": "abc", "longest": "abc"}

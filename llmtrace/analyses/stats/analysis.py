@@ -12,8 +12,9 @@ from llmtrace.analyses.stats.definitions import DEFINITIONS
 from llmtrace.result import Result
 from llmtrace.schema import failed, succeeded
 from llmtrace.summaries import distinct, histogram, keys, parameters, span, sums
-from llmtrace.summaries.accumulator import Counter
+from llmtrace.summaries.accumulator import Counter, Tables
 from llmtrace.summaries.intervals import HOUR, Interval
+from llmtrace.summaries.pooled import Pool
 from llmtrace.summaries.ratios import millionths
 from llmtrace.summaries.summary import plans
 
@@ -28,6 +29,7 @@ __all__ = ["Stats"]
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 _NAMED = ("user", "model", "instance", "session", "endpoint")
 
+_AT_ONCE = 12
 _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
     "parameters": parameters.combine,
     "span": span.combine,
@@ -111,9 +113,14 @@ class Stats:
         """
         return {table: combine([state[table] for state in states]) for table, combine in _COMBINE.items()}
 
-    def accumulator(self) -> Counter[State]:
-        """A counter of states."""
-        return Counter(self.combine)
+    def accumulator(self) -> Tables[pl.DataFrame]:
+        """One per table: histograms are pooled in place, the others are small enough to be combined by the dozen."""
+        counters = {table: Counter(combine, _AT_ONCE) for table, combine in _COMBINE.items()}
+        pools = {
+            "lengths": Pool(lengths.COLUMNS, lengths.BITS),
+            "lengths_by_model": Pool(lengths.COLUMNS_BY_MODEL, lengths.BITS_BY_MODEL),
+        }
+        return Tables({**counters, **pools})
 
     def finish(self, state: State) -> Result:
         """The result: totals as scalars, `rates` as the primary table."""
