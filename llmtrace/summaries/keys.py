@@ -9,7 +9,6 @@ states of different versions refuse to combine (see `parameters`).
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -38,7 +37,12 @@ def key(*columns: str) -> pl.Expr:
     """
     hashed = (pl.col(columns[0]) if len(columns) == 1 else pl.struct(*columns)).hash(_SEED)
     known = pl.all_horizontal(pl.col(column).is_not_null() for column in columns)
-    return pl.when(known).then(hashed.clip(lower_bound=1)).otherwise(pl.lit(UNKNOWN, pl.UInt64)).alias("_".join(columns))
+    return (
+        pl.when(known)
+        .then(pl.max_horizontal(hashed, pl.lit(1, pl.UInt64)))
+        .otherwise(pl.lit(UNKNOWN, pl.UInt64))
+        .alias("_".join(columns))
+    )
 
 
 def names(frame: pl.LazyFrame, by: str, column: str) -> pl.LazyFrame:
@@ -52,9 +56,8 @@ def names(frame: pl.LazyFrame, by: str, column: str) -> pl.LazyFrame:
     Returns:
         `key` (UInt64, ascending) and `name` (as `column`).
     """
-    deduplicated = partial(_first_rows, by=by)
-    rows = frame.select(by, column).map_batches(deduplicated, streamable=True).filter(pl.col(by) != UNKNOWN)
-    return rows.select(pl.col(by).alias("key"), pl.col(column).alias("name")).unique("key").sort("key")
+    first = frame.select(pl.col(by).alias("key"), pl.col(column).alias("name")).map_batches(_first_rows)
+    return first.filter(pl.col("key") != UNKNOWN).sort("key")
 
 
 def combine_names(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -62,6 +65,6 @@ def combine_names(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames).unique("key", keep="first").sort("key")
 
 
-def _first_rows(frame: pl.DataFrame, *, by: str) -> pl.DataFrame:
-    ids, distinct = intern(frame[by].to_numpy())
+def _first_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    ids, distinct = intern(frame["key"].to_numpy())
     return frame[first_rows(ids, distinct.size)]
