@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +33,14 @@ class Intake:
         kept: requests that the filters let through.
         first: earliest arrival among them.
         last: latest arrival among them.
+        shortened: how many of them have a name that results do not show whole, under a sentence with `{count}` in it.
     """
 
     counts: Mapping[str, int]
     kept: int
     first: datetime | None
     last: datetime | None
+    shortened: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def plan(frame: pl.LazyFrame) -> pl.LazyFrame:
@@ -49,11 +51,11 @@ class Intake:
     @classmethod
     def combined(cls, intakes: Sequence[Intake]) -> Intake:
         """The intake of several parts, in any order."""
-        names = dict.fromkeys(name for intake in intakes for name in intake.counts)
-        counts = {name: sum(intake.counts.get(name, 0) for intake in intakes) for name in names}
+        counts = _added([intake.counts for intake in intakes])
         firsts = [intake.first for intake in intakes if intake.first is not None]
         lasts = [intake.last for intake in intakes if intake.last is not None]
-        return cls(counts, sum(intake.kept for intake in intakes), min(firsts, default=None), max(lasts, default=None))
+        kept, shortened = sum(intake.kept for intake in intakes), _added([intake.shortened for intake in intakes])
+        return cls(counts, kept, min(firsts, default=None), max(lasts, default=None), shortened)
 
     @property
     def problems(self) -> list[str]:
@@ -82,7 +84,8 @@ class Intake:
     def complete(self, result: Result, trace: Trace) -> Result:
         """The result on the trace's clock, with its provenance and the notes of reading."""
         nothing = () if self.kept else ("No request passes the filters.",)
-        told = result.with_provenance(self._provenance(trace), (*trace.notes, *self.problems, *nothing))
+        shortened = [worded(sentence, count) for sentence, count in self.shortened.items()]
+        told = result.with_provenance(self._provenance(trace), (*trace.notes, *self.problems, *shortened, *nothing))
         if trace.clock == "utc" or trace.span is None:
             return told
         return told.on_relative_clock(trace.span.start)
@@ -100,9 +103,14 @@ class Intake:
         }
 
 
-def intake_of(counts: pl.DataFrame, kept: pl.DataFrame) -> Intake:
-    """The intake of one part, from the rows that its two plans give."""
-    return Intake(counts.row(0, named=True), **kept.row(0, named=True))
+def intake_of(counts: pl.DataFrame, kept: pl.DataFrame, shortened: Mapping[str, int] | None = None) -> Intake:
+    """The intake of one part, from the rows that its two plans give, and which names were shortened."""
+    return Intake(counts.row(0, named=True), **kept.row(0, named=True), shortened=shortened or {})
+
+
+def _added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    names = dict.fromkeys(name for one in counts for name in one)
+    return {name: sum(one.get(name, 0) for one in counts) for name in names}
 
 
 def _on_clock(moment: datetime | None, trace: Trace) -> str | float | None:

@@ -15,6 +15,7 @@ import polars as pl
 
 from llmtrace.engine.damage import told
 from llmtrace.engine.intake import Intake, intake_of
+from llmtrace.engine.names import shortened
 from llmtrace.engine.survey import survey
 from llmtrace.summaries.accumulator import Counter
 from llmtrace.trace.parts import MICROSECOND, part_rows
@@ -101,7 +102,8 @@ def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
     with told(part.opened):
         read = part.read(columns).collect().lazy()
     frame, counts = pl.collect_all([part.keep(read, columns), part.count(read, columns)])
+    frame, names = shortened(frame)
     plans = [analysis.partial(frame.lazy()) for analysis in analyses]
     kept, *tables = pl.collect_all([Intake.plan(frame.lazy()), *(plan for named in plans for plan in named.values())])
     remaining = iter(tables)
-    return intake_of(counts, kept), [{name: next(remaining) for name in named} for named in plans]
+    return intake_of(counts, kept, names), [{name: next(remaining) for name in named} for named in plans]
