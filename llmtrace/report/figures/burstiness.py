@@ -105,7 +105,8 @@ def cv_over_time(result: Result) -> Figure:
     above.set_ylabel("Requests/s\nper 5 min")
     style.relative_axis(below, "CV of gaps\nper 5 min")
     for axes, column in ((above, "requests_per_s"), (below, "cv")):
-        axes.set_ylim(0, ROOM * float(shown[column].drop_nulls().to_numpy().max()))
+        # Gaps that are all alike have a coefficient of zero.
+        axes.set_ylim(0, ROOM * float(shown[column].drop_nulls().to_numpy().max()) or 1)
     return drawing
 
 
