@@ -27,6 +27,8 @@ EXPORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """What it is, to the columns that tell it."""
 COUNTS = ("requests", "num_requests", "request_count", "num_model_requests", "api_requests")
 """Columns that count requests, or hold several of them."""
+SPANS = ("resourceSpans", "scopeSpans", "spans", "resourceLogs", "resourceMetrics")
+"""Columns that hold the spans of OpenTelemetry and Jaeger, or its logs and metrics."""
 
 
 def refuse(raw: Raw) -> None:
@@ -38,6 +40,12 @@ def refuse(raw: Raw) -> None:
     for what, columns in EXPORTS:
         if all(among(raw, [column]) for column in columns):
             raise InputError(f"{raw.name} is {what}: its rows are not requests", _NEEDS_REQUESTS)
+    spans = among(raw, SPANS)
+    if spans is not None and _nested(raw, spans):
+        raise InputError(
+            f"{raw.name} is telemetry (OpenTelemetry or Jaeger): a row holds several requests, in '{spans}'",
+            "Unfold the spans that call a model to one request a row, each with its time and tokens (gen_ai.usage.input_tokens).",
+        )
     counted = among(raw, COUNTS)
     if counted is None:
         return

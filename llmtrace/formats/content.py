@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import re
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -56,6 +57,20 @@ _BROKEN_ZIP = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplemented
 _OFFICE = {"[Content_Types].xml", "mimetype"}
 """What the archives that spreadsheets are stored as hold, of one maker or another."""
 _ADVICE = "You might want to try"
+_STAND_INS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
+    (
+        re.compile(rb"version https://git-lfs\.github\.com/"),
+        "a Git LFS pointer, not the file that it stands for",
+        "Fetch the file itself, with git lfs pull or from the web.",
+    ),
+    (
+        re.compile(rb"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE),
+        "a web page (HTML), not a trace",
+        "Download the file itself: what was saved is an error page, a login or a preview of it.",
+    ),
+    (re.compile(rb"\s*<\?xml\b"), "XML, not a trace", "Export it as CSV, JSON lines or Parquet."),
+)
+"""What is often saved in the place of a trace, whatever it is called: how it begins, what it is, and what to do."""
 LONGEST_LINE = 1 << 26
 """Where the search for the end of a first line is given up: there is one line, or none."""
 
@@ -110,8 +125,11 @@ def text_encoding(data: bytes, name: str) -> str:
     """The encoding of text that starts with these bytes.
 
     Raises:
-        InputError: if it is no text.
+        InputError: if it is no text, or a text that is known to be no trace.
     """
+    for beginning, what, hint in _STAND_INS:
+        if beginning.match(data.removeprefix(codecs.BOM_UTF8)):
+            raise InputError(f"{name} is {what}", hint)
     marked = next((encoding for bom, encoding in BOMS if data.startswith(bom)), None)
     if marked is None and b"\0" in data:
         raise _neither(name)

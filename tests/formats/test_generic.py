@@ -148,7 +148,7 @@ REFUSED = [
     ("gateways/openai_usage_completions.csv", InputError, "OpenAI usage export"),
     ("gateways/anthropic_console_usage.csv", InputError, "Anthropic usage export"),
     ("weka/trace_0187.json", InputError, "several requests, in 'requests'"),
-    ("otel/simple_chain.json", MissingColumnError, "no column is recognised as 'timestamp', 'input_tokens', 'output_tokens'"),
+    ("otel/simple_chain.json", InputError, "telemetry .*several requests, in 'spans'"),
     ("tracelab/tracelab_sanitized_19.jsonl", MissingColumnError, "no column is recognised as 'timestamp'"),
 ]
 
@@ -172,10 +172,13 @@ AGGREGATES = [
     ('{"object": "bucket", "start_time": 1, "end_time": 2, "results": [{"input_tokens": 5}]}\n', "OpenAI usage export"),
     ('{"data": [{"starting_at": "x", "ending_at": "y", "results": [{"output_tokens": 5}]}]}', "Anthropic usage report"),
     ('{"timestamp": 0, "requests": [{"Prompt Length": 5, "Output Length": 2}]}\n', "several requests"),
+    ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "chat"}]}]}]}\n' * 2, "several requests, in 'resourceSpans'"),
+    ('{"resourceSpans": [\n{"scopeSpans": []}\n]}\n', "several requests, in 'resourceSpans'"),
+    ('{"data": [{"traceID": "a", "spans": [{"spanID": "b"}]}]}', "several requests, in 'spans'"),
 ]
 
 
-@pytest.mark.parametrize(("content", "message"), AGGREGATES, ids=[message for _, message in AGGREGATES])
+@pytest.mark.parametrize(("content", "message"), AGGREGATES)
 def test_aggregates_are_refused(write: Write, read: ReadTrace, content: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         read(write(content))
