@@ -57,6 +57,8 @@ _WITH_COMMA = rf"^\s*([+-]?(?:\d+,\d+|{_THOUSANDS % ('.' + _SPACES)},\d+|{_THOUS
 _NUMBERS = r"^\s*\[ *\d{1,19} *(?:, *\d{1,19} *)*\]\s*$"
 _NAMES = r'^\s*\[ *(?:-?\d+|"[^"\\,]*") *(?:, *(?:-?\d+|"[^"\\,]*") *)*\]\s*$'
 _EMPTY = r"^\s*\[\s*\]\s*$"
+_SPOILT = "[\0\ufffd]"
+"""What stands for bytes that are no text: two names that differ in such bytes alone would become one."""
 _NEXT = "[89ab]."
 _UTF8_IN_HEX = (
     rf"^(?:[0-7].|(?:c[2-9a-f]|d.){_NEXT}|(?:e0[ab].|ed[89].|e[1-9a-cef]{_NEXT}){_NEXT}"
@@ -156,7 +158,7 @@ def flag(column: str, dtype: pl.DataType) -> Cell:
 
 
 def text(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
-    """An id or a name as String; the empty one is missing, bytes that are no UTF-8 are bad.
+    """An id or a name as String; the empty one is missing, one with bytes that are no UTF-8 is bad.
 
     Args:
         column: the raw column.
@@ -168,8 +170,8 @@ def text(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
     if isinstance(dtype, pl.String):
         if not written:
             return Cell(pl.when(raw != "").then(raw), None, (column,))
-        word = raw.str.strip_chars()
-        return Cell(pl.when(~word.is_in(MISSING_TEXT)).then(word), None, (column,))
+        word, spoilt = raw.str.strip_chars(), raw.str.contains(_SPOILT).fill_null(value=False)
+        return Cell(pl.when(~word.is_in(MISSING_TEXT) & ~spoilt).then(word), spoilt, (column,))
     if dtype.is_float():
         whole = _whole(raw.cast(pl.Float64))
         name = pl.coalesce(whole.cast(pl.String), raw.cast(pl.String))

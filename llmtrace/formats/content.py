@@ -131,9 +131,15 @@ def text_encoding(data: bytes, name: str) -> str:
         if beginning.match(data.removeprefix(codecs.BOM_UTF8)):
             raise InputError(f"{name} is {what}", hint)
     marked = next((encoding for bom, encoding in BOMS if data.startswith(bom)), None)
-    if marked is None and b"\0" in data:
+    if marked is None and b"\0" in data and _is_binary(data):
         raise _neither(name)
     return marked or "utf-8"
+
+
+def _is_binary(data: bytes) -> bool:
+    """Whether more than a tenth of it is no text, a run of zeros counted once: a log that a crash cut off has such runs in it."""
+    text = re.sub(rb"\0+", b"\0", data).decode(errors="replace")
+    return (text.count("\0") + text.count("\ufffd")) * 10 > len(text)
 
 
 def _neither(name: str) -> InputError:

@@ -144,10 +144,22 @@ def test_rows_of_uneven_length_are_kept_and_counted(write: Write, read: ReadTrac
 def test_bytes_that_are_no_utf8_spoil_their_cell_only(write: Write, read: ReadTrace) -> None:
     path = write(CSV.encode() + b"2025-04-11 12:00:02,\xff,3,caf\xe9\n")
     trace = read(path)
-    assert trace.frame.row(2) == (datetime(2025, 4, 11, 12, 0, 2), None, 3, "caf\ufffd")
-    assert trace.bad == {"input_tokens": 1}
+    assert trace.frame.row(2) == (datetime(2025, 4, 11, 12, 0, 2), None, 3, None)
+    assert trace.bad == {"input_tokens": 1, "model": 1}
     broken = JSONL.encode() + b'{"timestamp": "2025-04-11", "input_tokens": 1, "output_tokens": 1, "model": "\xff"}\n'
-    assert read(write(broken, "t.jsonl")).column("model") == ["m", "n", "\ufffd"]
+    trace = read(write(broken, "t.jsonl"))
+    assert trace.column("model") == ["m", "n", None]
+    assert trace.bad == {"model": 1}
+
+
+@pytest.mark.parametrize("rows", [0, 60_000])
+def test_zeros_spoil_their_cells_only_wherever_they_are(write: Write, read: ReadTrace, rows: int) -> None:
+    """Within the first megabyte and behind it."""
+    path = write(CSV.encode() + b"2025-04-11 12:00:02,7,3,m\n" * rows + b"\0" * 40 + b"\n2025-04-11 00:00:00,5\0,1,n\0\n")
+    trace = read(path)
+    assert trace.frame.tail(2).rows() == [(None, None, None, None), (datetime(2025, 4, 11), None, 1, None)]
+    assert trace.frame.height == rows + 4
+    assert trace.bad == {"timestamp": 1, "input_tokens": 1, "model": 1}
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -228,6 +240,7 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "web page": (b"\xef\xbb\xbf\n<!DOCTYPE html>\n<html><head><title>404, not found</title></head></html>", "is a web page"),
     "web page, packed": (gzip.compress(b"<HTML lang=en>,a,b"), "is a web page"),
     "xml": (b'<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', "is XML"),
+    "utf-16 without a mark": (CSV.encode("utf-16-le"), "neither Parquet nor text"),
     "bzip2": (bz2.compress(CSV.encode() * 100), "neither Parquet nor text"),
     "lines without an object": (b"{bad\n{worse\n", "holds no JSON objects"),
     "header without an end": (b'"' + b"x" * 200_000, "has no header|is damaged"),
