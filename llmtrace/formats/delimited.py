@@ -20,6 +20,8 @@ __all__ = ["Delimited", "sniff"]
 
 SEPARATORS = (",", ";", "\t", "|")
 _IS_FILLED = "__is_filled"
+_MOST_TOLD = 5
+"""How many of the columns that are not read a note names."""
 _EXCEL_HINT = re.compile(r"^\s*sep=(.)\s*$", re.IGNORECASE)
 _DATUM = re.compile(r"^\s*(?:[+-]?\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?|\d{4}-\d{2}-\d{2}(?:[T ].*)?)\s*$")
 
@@ -33,12 +35,23 @@ class Delimited:
         columns: the header's names, unique.
         skip_lines: physical lines up to the end of the header.
         line_end: the character that ends a line.
+        renamed: those columns that have the name of an earlier one in the header, by the name they got here.
     """
 
     separator: str
     columns: tuple[str, ...]
     skip_lines: int
     line_end: str
+    renamed: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know about it."""
+        if not self.renamed:
+            return ()
+        more = "" if len(self.renamed) <= _MOST_TOLD else f" and {len(self.renamed) - _MOST_TOLD:,} more"
+        told = ", ".join(f"'{name}'" for name in self.renamed[:_MOST_TOLD])
+        return (f"Of columns with one name the first is read; the others are called {told}{more}, if --map should name them.",)
 
     def scan(self, path: str) -> pl.LazyFrame:
         """The rows of a file, plain or compressed by gzip or zstd; lines that hold nothing but separators are no rows.
@@ -89,7 +102,9 @@ def sniff(head: str, name: str) -> Delimited:
             f"{name} has no header: its first line is {lines[first].strip()[:80]!r}",
             "Put a line with the column names on top of it.",
         )
-    return Delimited(separator, tuple(_unique(fields)), first + used, line_end)
+    columns = tuple(_unique(fields))
+    renamed = tuple(column for column, field in zip(columns, fields, strict=True) if field not in {"", column})
+    return Delimited(separator, columns, first + used, line_end, renamed)
 
 
 def _header(lines: list[str], first: int, separator: str) -> tuple[list[str], int, str]:

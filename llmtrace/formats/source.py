@@ -122,9 +122,10 @@ class Source:
     def notes(self) -> tuple[str, ...]:
         """What a reader of the numbers must know about the file."""
         # The same words for every file, so that a year of them says it once.
-        return tuple(
+        hidden = [
             f"'{key}' is taken from the files, not from their folders {key}=..." for key in self.hive if key in self.columns
-        )
+        ]
+        return (*hidden, *(self.text.notes if isinstance(self.text, Delimited) else ()))
 
     def damaged(self, error: Exception) -> InputError:
         """The error for the user when reading the file fails in the middle."""

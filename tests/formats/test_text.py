@@ -125,6 +125,20 @@ def test_repeated_and_empty_names_are_told_apart(write: Write) -> None:
     (source,) = find([str(write("a,,a,b,a_2,\n1,2,3,4,5,6\n"))])
     assert source.columns == ("a", "column_2", "a_2", "b", "a_2_2", "column_6")
     assert source.scan().collect().row(0)[:6] == ("1", "2", "3", "4", "5", "6")
+    assert source.notes == (
+        "Of columns with one name the first is read; the others are called 'a_2', 'a_2_2', if --map should name them.",
+    )
+    (other,) = find([str(write(f"a,b,,{'b,' * 9}c\n" + "1," * 12 + "1\n", "other.csv"))])
+    assert "are called 'b_2', 'b_3', 'b_4', 'b_5', 'b_6' and 4 more, if" in other.notes[0]
+    (single,) = find([str(write("a,b,,\n1,2,3,4\n", "single.csv"))])
+    assert single.notes == ()
+
+
+def test_a_repeated_column_is_said_and_can_be_mapped(write: Write, read: ReadTrace) -> None:
+    path = write("timestamp,input_tokens,output_tokens,model,model\n2025-04-11,5,1,m,n\n")
+    assert "'model_2'" in read(path).reading.notes[0]
+    assert read(path).column("model") == ["m"]
+    assert read(path, mapping={"model": "model_2"}).column("model") == ["n"]
 
 
 def test_thousands_of_columns(write: Write, read: ReadTrace) -> None:
