@@ -1,0 +1,192 @@
+"""The analysis `latency`: what it keeps of a part, how parts are put together, and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import polars as pl
+
+from llmtrace.analyses.latency import by_load, grids, notes, tables
+from llmtrace.analyses.latency.definitions import DEFINITIONS
+from llmtrace.analyses.latency.grids import GRIDS, Grid
+from llmtrace.analyses.latency.measures import IN_TIME, LEFT_OUT, MEASURES, NEEDS, PANELS, counts, measured
+from llmtrace.result import Result
+from llmtrace.summaries import hexagons, histogram, keys, loads, parameters, sums
+from llmtrace.summaries.accumulator import Counter
+from llmtrace.summaries.interning import first_rows, intern
+from llmtrace.summaries.intervals import Interval
+from llmtrace.summaries.summary import Summary, plans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from llmtrace.analyses.base import State
+
+__all__ = ["Latency"]
+
+_PANELS = tuple(PANELS.values())
+_COLUMNS = tuple(measure.column for measure in MEASURES.values())
+_SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
+    "left_out": dict.fromkeys(LEFT_OUT, pl.Int64()),
+    "model_names": {"key": pl.UInt64(), "name": pl.String()},
+}
+
+
+def _added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames).sum()
+
+
+_COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
+    "parameters": parameters.combine,
+    "requests": _added,
+    "left_out": _added,
+    "overall": histogram.combine,
+    "by_model": histogram.combine,
+    "intervals": histogram.combine,
+    "grids": histogram.combine,
+    "models": sums.combine,
+    "model_names": keys.combine_names,
+}
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Time to first token, decode time, duration and time per output token: overall, by model, by length and by load.
+
+    Attributes:
+        highlight: the models of the table `cdf`; the three with most requests if empty.
+        interval: the width of the intervals of `over_time`: a whole number and one of s, m, h, d, w, or "auto" for the narrowest
+            customary width of which at most 500 cover the trace.
+        input_step: input tokens of a bin of the grids.
+        output_step: output tokens of a bin.
+
+    Raises:
+        UsageError: if `interval` is no such width or a step is out of range.
+    """
+
+    name: ClassVar[str] = "latency"
+    requires: ClassVar[frozenset[str]] = frozenset()
+    uses: ClassVar[frozenset[str]] = frozenset(
+        {"timestamp", "input_tokens", "output_tokens", "model", "instance", "stream", "ttft_s", "duration_s", "status"}
+    )
+
+    highlight: tuple[str, ...] = ()
+    interval: str = "auto"
+    input_step: int = 2_000
+    output_step: int = 200
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if self.interval != "auto":
+            Interval.parse(self.interval)
+        Grid(self.input_step, self.output_step)
+
+    def for_span(self, first: datetime, last: datetime) -> Self:
+        """The same with `auto` replaced by the width for a trace from `first` to `last`."""
+        return self if self.interval != "auto" else replace(self, interval=str(Interval.covering(first, last)))
+
+    def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
+        """The plan that summarises a part: a table per key of the state."""
+        made: dict[str, pl.DataFrame] = {}
+        summaries = self._summaries()
+        kernels = {
+            name: Summary(NEEDS, schema, partial(_take, name=name, made=made, summaries=summaries, grid=self._grid()))
+            for name, schema in {**_SCHEMAS, **{name: one.schema for name, one in summaries.items()}}.items()
+        }
+        return {
+            "parameters": parameters.plan(
+                highlight=self.highlight,
+                interval=self._width(),
+                steps=(self.input_step, self.output_step),
+                bits=(tables.BITS, tables.BITS_BY_MODEL, grids.BITS, loads.BITS),
+            ),
+            "requests": counts(part),
+            **plans(part, kernels),
+        }
+
+    def combine(self, states: Sequence[State]) -> State:
+        """One state from those of neighbouring parts, in order of time.
+
+        Raises:
+            ValueError: if they were made with different parameters.
+        """
+        combined = {table: combine([state[table] for state in states]) for table, combine in _COMBINE.items()}
+        return {**combined, **loads.combine(states, _PANELS)}
+
+    def accumulator(self) -> Counter[State]:
+        """A counter of states."""
+        return Counter(self.combine)
+
+    def finish(self, state: State) -> Result:
+        """The result: counts and percentiles as scalars, `latencies` as the primary table."""
+        overall, models = tables.latencies(state), tables.models(state)
+        by_time, closed = tables.over_time(state), loads.closed(state, _PANELS)
+        standing_out = tables.chosen(models, self.highlight)
+        found = {
+            "latencies": overall,
+            "cdf": tables.cdf(state, standing_out),
+            "by_model": tables.by_model(state, models),
+            "over_time": by_time,
+            **{name: grids.table(state["grids"], self._grid(), name) for name in GRIDS},
+            **by_load.tables(closed),
+        }
+        scalars = {**tables.scalars(state, overall), **by_load.scalars(closed), "interval_s": self._width().seconds}
+        return Result(
+            command=self.name,
+            parameters={
+                "highlight": list(self.highlight),
+                "interval": self.interval,
+                "input_step": self.input_step,
+                "output_step": self.output_step,
+                "least_in_cell": grids.LEAST_REQUESTS,
+                "least_in_hexagon": by_load.LEAST_REQUESTS,
+                "hexagons_per_decade": hexagons.PER_DECADE,
+            },
+            scalars=scalars,
+            tables=found,
+            primary="latencies",
+            notes=notes.notes(state, closed, scalars, self._grid(), standing_out),
+            definitions=DEFINITIONS,
+            shown=("load",) if found["load"].height else (),
+        )
+
+    def _summaries(self) -> dict[str, Summary]:
+        """What is summarised of the columns that `measured` gives."""
+        in_time = [MEASURES[name].column for name in IN_TIME]
+        return {
+            "overall": histogram.summary(_COLUMNS, bits=tables.BITS),
+            "by_model": histogram.summary(_COLUMNS, bits=tables.BITS_BY_MODEL, by="model_key"),
+            "intervals": histogram.summary(in_time, bits=tables.BITS_BY_MODEL, interval=self._width()),
+            "grids": histogram.summary(list(GRIDS.values()), bits=grids.BITS, by="cell"),
+            "models": sums.summary(by="model_key"),
+            **loads.summaries(_PANELS, "instance_key", "tokens"),
+        }
+
+    def _grid(self) -> Grid:
+        return Grid(self.input_step, self.output_step)
+
+    def _width(self) -> Interval:
+        if self.interval == "auto":
+            raise ValueError("the interval is not fixed yet: call for_span first")
+        return Interval.parse(self.interval)
+
+
+def _take(
+    frame: pl.DataFrame, *, name: str, made: dict[str, pl.DataFrame], summaries: Mapping[str, Summary], grid: Grid
+) -> pl.DataFrame:
+    """One table of a part; all are made together, and the others kept in `made` until they are taken."""
+    if not made:
+        columns, left_out = measured(frame, grid)
+        made.update({name: summary.summarise(columns) for name, summary in summaries.items()})
+        made |= {"left_out": left_out, "model_names": _model_names(frame)}
+    return made.pop(name)
+
+
+def _model_names(frame: pl.DataFrame) -> pl.DataFrame:
+    """The name behind each key of a known model."""
+    ids, distinct = intern(frame["model_key"].to_numpy())
+    rows = frame.select(pl.col("model_key").alias("key"), pl.col("model").alias("name"))[first_rows(ids, distinct.size)]
+    return rows.filter(pl.col("key") != keys.UNKNOWN).sort("key")
