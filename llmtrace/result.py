@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "Scalar"]
 
+_WEEKDAY = "weekday"
+
 Scalar: TypeAlias = int | float | str | datetime | date | None
 
 
@@ -66,11 +68,15 @@ class Result:
     def on_relative_clock(self, origin: datetime) -> Result:
         """The same result with every time as seconds from `origin`, the trace's first arrival.
 
-        A trace on a relative clock has no dates, so none may be printed.
+        A trace on a relative clock has no dates, so none may be printed. It has no weekdays either: tables by them are emptied,
+        and a note says so.
         """
         scalars = {name: _seconds(value, origin) for name, value in self.scalars.items()}
         tables = {name: _in_seconds(table, origin) for name, table in self.tables.items()}
-        return replace(self, scalars=scalars, tables=tables)
+        weekly = [name for name, table in tables.items() if _WEEKDAY in table.columns and table.height]
+        tables |= {name: tables[name].clear() for name in weekly}
+        notes = [f"The trace is on a relative clock, which has no days of the week: {name} is empty." for name in weekly]
+        return replace(self, scalars=scalars, tables=tables, notes=(*self.notes, *notes))
 
 
 def _seconds(value: Scalar, origin: datetime) -> Scalar:

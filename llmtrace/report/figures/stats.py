@@ -110,6 +110,8 @@ def endpoints(result: Result) -> Figure:
 
 def hour_of_week(result: Result) -> Figure:
     """Mean requests in every hour of the week, Monday at the top (Figure 1e, without the artifact's off-by-one weekday)."""
+    if is_relative(result):
+        raise style.NoDataError("a relative clock has no days of the week")
     table = result.tables.get("hour_of_week", pl.DataFrame())
     span = result.scalars.get("span_s")
     if table.is_empty() or not isinstance(span, (int, float)) or span < DAY_S:
@@ -118,12 +120,8 @@ def hour_of_week(result: Result) -> Figure:
     grid[table["weekday"].to_numpy() - 1, table["hour"].to_numpy()] = table["requests_per_day"].to_numpy()
     drawing, (axes,) = style.figure(result)
     _heat_map(axes, grid)
-    if is_relative(result):
-        axes.set_xlabel("Hour of the trace's own day (relative clock: not a time of day)")
-        axes.set_yticks(np.arange(7) + 0.5, [f"day {day}" for day in range(1, 8)])
-    else:
-        axes.set_xlabel("Hour of day (UTC)")
-        axes.set_yticks(np.arange(7) + 0.5, WEEKDAYS)
+    axes.set_xlabel("Hour of day (UTC)")
+    axes.set_yticks(np.arange(7) + 0.5, WEEKDAYS)
     return drawing
 
 

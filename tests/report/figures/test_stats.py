@@ -167,19 +167,21 @@ def test_hour_of_week(year: Result) -> None:
     assert mesh(axes).get_clim() == (table["requests_per_day"].min(), table["requests_per_day"].max())
 
 
-def test_hour_of_week_with_a_burst_a_missing_day_and_no_dates(year: Result) -> None:
+def test_hour_of_week_with_a_burst_and_a_missing_day(year: Result) -> None:
     table = year.tables["hour_of_week"].filter(pl.col("weekday") != 6)
     burst = (pl.col("weekday") == 3) & (pl.col("hour") == 4)
     table = table.with_columns(requests_per_day=pl.when(burst).then(1e9).otherwise("requests_per_day"))
-    relative = replace(year, provenance={**year.provenance, "clock": "relative"})
-    drawing = draw("hour_of_week", with_table(relative, "hour_of_week", table))
-    axes = drawing.axes[0]
+    axes = draw("hour_of_week", with_table(year, "hour_of_week", table)).axes[0]
     grid = cells(axes)
     assert grid[2, 4] == 1e9
     assert np.isnan(grid[5]).all()
     assert mesh(axes).get_clim()[1] < 1.1e6
-    assert "not a time of day" in axes.get_xlabel()
-    assert axes.get_yticklabels()[0].get_text() == "day 1"
+
+
+def test_a_relative_clock_has_no_days_of_the_week(year: Result) -> None:
+    relative = replace(year, provenance={**year.provenance, "clock": "relative"})
+    with pytest.raises(style.NoDataError, match="a relative clock has no days of the week"):
+        draw("hour_of_week", relative)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +270,6 @@ def test_what_is_not_known_is_not_drawn(year: Result, name: str, table: str, col
         draw(name, with_table(year, table, unknown))
 
 
-def test_less_than_a_day_has_no_hours_of_the_week(hour: Result) -> None:
+def test_less_than_a_day_has_no_hours_of_the_week(year: Result) -> None:
     with pytest.raises(style.NoDataError, match="less than a day"):
-        draw("hour_of_week", hour)
+        draw("hour_of_week", replace(year, scalars={**year.scalars, "span_s": 3_600.0}))
