@@ -177,7 +177,7 @@ def tokens(side: str) -> pl.Expr:
 
 
 def described(frame: pl.DataFrame) -> pl.DataFrame:
-    """A summary as people read it: what stands beside the sums, `requests`, `measured_requests`, tokens, ratios and shares.
+    """A summary as people read it: what stands beside the sums, `requests`, `measured_requests`, ratios, shares and tokens.
 
     Returns:
         Ratios and shares are null where no request has a ratio; tokens are Int64 if all of them fit, else Int128.
@@ -189,12 +189,12 @@ def described(frame: pl.DataFrame) -> pl.DataFrame:
             pl.exclude(*_SUMS, "input_tokens", "cached_tokens"),
             "requests",
             pl.col("measured").alias("measured_requests"),
-            "input_tokens",
-            "cached_tokens",
             (pl.col("ratio") * RATIO_UNIT / measured).alias("mean_request_hit_ratio"),
             pl.when(pl.col("measured") > 0).then(pl.col("cached_tokens") / pl.col("input_tokens")).alias("token_hit_ratio"),
             (pl.col("zero") / measured).alias("share_zero"),
             (pl.col("full") / measured).alias("share_full"),
+            "input_tokens",
+            "cached_tokens",
         )
     )
 

@@ -21,6 +21,7 @@ __all__ = ["figures", "names"]
 
 _MODULES = {
     "burstiness": "llmtrace.report.figures.burstiness",
+    "hit-dist": "llmtrace.report.figures.hit_dist",
     "reuse-time": "llmtrace.report.figures.reuse_time",
     "stats": "llmtrace.report.figures.stats",
 }
