@@ -28,8 +28,10 @@ def shortened(frame: pl.DataFrame) -> tuple[pl.DataFrame, Mapping[str, int]]:
     >>> frame["model"].str.len_chars().to_list(), list(counts.values())
     ([1, 271], [1])
     """
-    counts = {name: int((frame[name].str.len_bytes() > LONGEST_BYTES).sum()) for name in _NAMED if name in frame.columns}
-    found = {name: count for name, count in counts.items() if count}
+    named = pl.col(name for name in _NAMED if name in frame.columns)
+    # Lazily, so that lengths are held of some thousand rows at a time.
+    counts = frame.lazy().select((named.str.len_bytes() > LONGEST_BYTES).sum()).collect()
+    found = {name: count for name, count in counts.to_dicts()[0].items() if count}
     sentences = {_sentence(name): count for name, count in found.items()}
     return (frame.with_columns(_short(name) for name in found) if found else frame), sentences
 
