@@ -31,7 +31,7 @@ def shortened(frame: pl.DataFrame) -> tuple[pl.DataFrame, Mapping[str, int]]:
     named = pl.col(name for name in _NAMED if name in frame.columns)
     # Lazily, so that lengths are held of some thousand rows at a time.
     counts = frame.lazy().select((named.str.len_bytes() > LONGEST_BYTES).sum()).collect()
-    found = {name: count for name, count in counts.to_dicts()[0].items() if count}
+    found = {count.name: count.item() for count in counts.get_columns() if count.item()}
     sentences = {_sentence(name): count for name, count in found.items()}
     return (frame.with_columns(_short(name) for name in found) if found else frame), sentences
 

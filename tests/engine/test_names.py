@@ -42,6 +42,7 @@ def test_a_frame_without_them_is_left_alone() -> None:
     same, counts = shortened(frame)
     assert same is frame
     assert counts == {}
+    assert shortened(pl.DataFrame({"timestamp": [1]}))[1] == {}
 
 
 def test_results_stay_small_and_tell_huge_names_apart(tmp_path: Path) -> None:
