@@ -18,6 +18,7 @@ from llmtrace.cli import COMMANDS, main
 from llmtrace.report import figures
 from llmtrace.result import Result
 from llmtrace.schema import COLUMNS
+from llmtrace.summaries.accumulator import Counter
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "docs" / "regenerate.py"
@@ -80,7 +81,7 @@ def test_the_example_of_an_analysis_works() -> None:
         block for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "class Popularity" in block
     ]
     preface = "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom typing import ClassVar\n"
-    names: dict[str, Any] = {"pl": pl, "Result": Result}
+    names: dict[str, Any] = {"pl": pl, "Result": Result, "Counter": Counter}
     exec(preface + code, names)  # noqa: S102
     trace = ROOT / "sample_traces" / "year"
     [result] = llmtrace.run(llmtrace.open_trace(str(trace)), [names["Popularity"]()])
