@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from llmtrace.analyses.burstiness import Burstiness
 from llmtrace.analyses.check import Check
 from llmtrace.analyses.hit_dist import HitDist
+from llmtrace.analyses.latency import Latency
 from llmtrace.analyses.reuse_time import ReuseTime
 from llmtrace.analyses.stats import Stats
 
@@ -22,6 +23,7 @@ ANALYSES: Mapping[str, tuple[Analysis, ...]] = {
     Burstiness.name: (Burstiness(), Burstiness("user"), Burstiness("all")),
     ReuseTime.name: (ReuseTime(), ReuseTime(("session",), 2), ReuseTime(min_gaps=3, highlight=("model-1",))),
     HitDist.name: (HitDist(), HitDist(("model-1",), 0.1, 0.9), HitDist(per_user=True), HitDist(skip=("users", "ttft"))),
+    Latency.name: (Latency(), Latency(("model-1", "none"), "7s", 100, 10), Latency(interval="1h")),
     Check.name: (Check(),),
 }
 """Every analysis by the name of its command, with examples of its parameters that differ; `tests/test_laws.py` tries them all."""

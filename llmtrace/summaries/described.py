@@ -12,18 +12,16 @@ from llmtrace.summaries.quantiles import percentile_columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PERCENTS", "described"]
-
-PERCENTS = (1, 5, 10, 25, 50, 75, 90, 95, 99)
+__all__ = ["described"]
 
 
-def described(summary: pl.DataFrame, *, bits: int, percents: Sequence[int] = PERCENTS) -> pl.DataFrame:
+def described(summary: pl.DataFrame, percents: Sequence[int], *, bits: int) -> pl.DataFrame:
     """The rows of a histogram summary as numbers.
 
     Args:
         summary: made with `bits`.
-        bits: significant bits of its histograms.
         percents: ascending.
+        bits: significant bits of its histograms.
 
     Returns:
         Its labels, `requests` with a value, and `mean`, `min`, a column for each percentile as `p50`, and `max`, all Float64, in

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Tables = Mapping[str, pl.DataFrame]
 
-__all__ = ["BAND_EDGES", "BITS", "Panel", "closed", "combine", "counted", "summaries"]
+__all__ = ["BAND_EDGES", "BITS", "TABLES", "Panel", "closed", "combine", "counted", "summaries"]
 
 _SECOND = Interval.parse("1s")
 _EDGES = 2
@@ -52,6 +52,9 @@ _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "load_open": {"second_us": pl.Int64(), "key": pl.UInt64(), "tokens": pl.Int64(), "requests": pl.Int64()},
     "load_waiting": {"second_us": pl.Int64(), "key": pl.UInt64(), "code": pl.UInt32(), "count": pl.Int64()},
 }
+TABLES = tuple(_SCHEMAS)
+"""What is kept of a part."""
+
 _ONE_ROW = np.zeros(1, np.int64)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -14,19 +15,21 @@ from llmtrace.analyses.latency.grids import GRIDS, Grid
 from llmtrace.analyses.latency.measures import IN_TIME, LEFT_OUT, MEASURES, NEEDS, PANELS, counts, measured
 from llmtrace.result import Result
 from llmtrace.summaries import hexagons, histogram, keys, loads, parameters, sums
-from llmtrace.summaries.accumulator import Counter
+from llmtrace.summaries.accumulator import Accumulator, Counter, Tables
 from llmtrace.summaries.interning import first_rows, intern
 from llmtrace.summaries.intervals import Interval
+from llmtrace.summaries.pooled import Pool
 from llmtrace.summaries.summary import Summary, plans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from llmtrace.analyses.base import State
 
 __all__ = ["Latency"]
 
+_AT_ONCE = 12
 _PANELS = tuple(PANELS.values())
 _COLUMNS = tuple(measure.column for measure in MEASURES.values())
 _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
@@ -116,9 +119,9 @@ class Latency:
         combined = {table: combine([state[table] for state in states]) for table, combine in _COMBINE.items()}
         return {**combined, **loads.combine(states, _PANELS)}
 
-    def accumulator(self) -> Counter[State]:
-        """A counter of states."""
-        return Counter(self.combine)
+    def accumulator(self) -> _Whole:
+        """Histograms are pooled in place, the others are small enough to be combined by the dozen."""
+        return _Whole()
 
     def finish(self, state: State) -> Result:
         """The result: counts and percentiles as scalars, `latencies` as the primary table."""
@@ -172,6 +175,26 @@ class Latency:
         if self.interval == "auto":
             raise ValueError("the interval is not fixed yet: call for_span first")
         return Interval.parse(self.interval)
+
+
+class _Whole(Accumulator["State"]):
+    """Brings the tables of a state together each by its own, but those on load, which belong together."""
+
+    def __init__(self) -> None:
+        """Have nothing yet."""
+        pools = {"overall": Pool(_COLUMNS, tables.BITS), "by_model": Pool(_COLUMNS, tables.BITS_BY_MODEL)}
+        pools["grids"] = Pool(tuple(GRIDS.values()), grids.BITS)
+        self._tables = Tables({**{table: Counter(combine, _AT_ONCE) for table, combine in _COMBINE.items()}, **pools})
+        self._loads = Counter[Mapping[str, pl.DataFrame]](partial(loads.combine, panels=_PANELS), _AT_ONCE)
+
+    def add(self, state: State) -> None:
+        """Take the state of the next part."""
+        self._tables.add(state)
+        self._loads.add({name: state[name] for name in loads.TABLES})
+
+    def total(self) -> State:
+        """The state of all parts."""
+        return {**self._tables.total(), **self._loads.total()}
 
 
 def _take(

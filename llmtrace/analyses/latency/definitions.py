@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from llmtrace.analyses.latency import by_load, grids
 from llmtrace.analyses.latency.measures import IN_TIME, MEASURES, SHORT_S
-from llmtrace.summaries.described import PERCENTS
+from llmtrace.analyses.latency.tables import PERCENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from llmtrace.analyses.latency.measures import IN_TIME, MEASURES
-from llmtrace.summaries.described import PERCENTS, described
+from llmtrace.summaries.described import described
 from llmtrace.summaries.quantiles import percentile_columns, quantiles
 
 if TYPE_CHECKING:
@@ -17,14 +17,28 @@ if TYPE_CHECKING:
     from llmtrace.analyses.base import State
     from llmtrace.result import Scalar
 
-__all__ = ["BITS", "BITS_BY_MODEL", "TOP_MODELS", "by_model", "cdf", "chosen", "latencies", "models", "over_time", "scalars"]
+__all__ = [
+    "BITS",
+    "BITS_BY_MODEL",
+    "PERCENTS",
+    "TOP_MODELS",
+    "by_model",
+    "cdf",
+    "chosen",
+    "latencies",
+    "models",
+    "over_time",
+    "scalars",
+]
 
 BITS, BITS_BY_MODEL = 11, 7
 """Significant bits of the histograms: of all requests, and of a model or an interval."""
 TOP_MODELS = 3
 """How many models stand out, as in the paper."""
+PERCENTS = (5, 25, 50, 75, 90, 95, 99)
 
-_DESCRIBED = ("mean", "min", *(f"p{percent}" for percent in PERCENTS), "max")
+_DESCRIBED = ("mean", *(f"p{percent}" for percent in PERCENTS), "max", "min")
+"""The tail first: it is what a narrow screen must not cut off."""
 _STEPS = tuple(step / 100 for step in range(101))
 _TAIL = (50, 90, 99)
 _COLUMN = pl.col("column")
@@ -118,7 +132,7 @@ def over_time(state: State) -> pl.DataFrame:
 
 
 def _described(summary: pl.DataFrame, bits: int) -> pl.DataFrame:
-    return described(summary, bits=bits).with_columns(pl.col(_DESCRIBED) / _UNIT)
+    return described(summary, PERCENTS, bits=bits).with_columns(pl.col(_DESCRIBED) / _UNIT)
 
 
 def _curves(summary: pl.DataFrame, model: str | None, bits: int) -> pl.DataFrame:

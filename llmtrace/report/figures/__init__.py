@@ -22,6 +22,7 @@ __all__ = ["figures", "names"]
 _MODULES = {
     "burstiness": "llmtrace.report.figures.burstiness",
     "hit-dist": "llmtrace.report.figures.hit_dist",
+    "latency": "llmtrace.report.figures.latency",
     "reuse-time": "llmtrace.report.figures.reuse_time",
     "stats": "llmtrace.report.figures.stats",
 }

@@ -1,0 +1,69 @@
+"""The command `latency`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from llmtrace.options import Reading, Writing
+
+if TYPE_CHECKING:
+    from llmtrace.trace import Trace
+
+__all__ = ["latency"]
+
+
+def latency(
+    reading: Reading,
+    writing: Writing,
+    highlight: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A model of the distributions; repeatable. The three busiest without it."),
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(metavar="WIDTH", help="Width of the intervals of over_time, as 1m, 1h or 1d.")
+    ] = "auto",
+    input_step: Annotated[
+        int, typer.Option(metavar="TOKENS", help="Input tokens that a cell of the grids spans; 16 cells are side by side.")
+    ] = 2_000,
+    output_step: Annotated[
+        int, typer.Option(metavar="TOKENS", help="Output tokens that a cell spans; 40 are one above the other.")
+    ] = 200,
+) -> None:
+    """How long do requests take, to the first token and to the last?
+
+    Time to first token, decode time, duration, prefill share and time per output token: overall, by model, over time, by input
+    and output tokens, and by the load of the instance in the second in which a request begins.
+
+    One model, with figures and tables in a folder:
+
+        llmtrace latency trace.parquet --model deepseek-v3 --output report
+    """
+    from llmtrace.analyses.latency import Latency
+    from llmtrace.commands.measuring import deliver
+    from llmtrace.engine.local import run
+    from llmtrace.engine.progress import progress_bar
+    from llmtrace.report import writers
+
+    analysis = Latency(tuple(highlight or ()), interval, input_step, output_step)
+    writers.check(writing.target(), analysis.name)
+    trace = reading.open()
+    _require(trace)
+    with progress_bar(quiet=writing.quiet) as progress:
+        [result] = run(trace, [analysis], threads=reading.threads, progress=progress)
+    deliver(result, writing)
+
+
+def _require(trace: "Trace") -> None:
+    """Raise unless the trace has a latency at all.
+
+    Raises:
+        MissingColumnError: naming both columns that it could have.
+    """
+    from llmtrace.errors import MissingColumnError
+
+    if not {"ttft_s", "duration_s"} & set(trace.columns):
+        present = ", ".join(trace.columns)
+        raise MissingColumnError(
+            "latency needs the column 'ttft_s' or 'duration_s', and the trace has neither",
+            f"The trace has: {present}. Name the source column with --map ttft_s=COLUMN if it is called otherwise.",
+        )
