@@ -6,8 +6,9 @@ statistics, so a trace with text in it must be surveyed (`llmtrace.engine.survey
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -194,7 +195,9 @@ def open_trace(
         UsageError: if the layout or a filter makes no sense.
     """
     names = (sources,) if isinstance(sources, str) else tuple(sources)
-    opened = tuple(_open(source, layout, options or ReadOptions()) for source in find(names))
+    # Most of the time goes into waiting for disks and stores, and into decoding first rows.
+    with ThreadPoolExecutor(thread_name_prefix="llmtrace-open") as pool:
+        opened = tuple(pool.map(partial(_open, layout=layout, options=options or ReadOptions()), find(names)))
     _check_clocks(opened)
     slices = tuple(piece for index, entry in enumerate(opened) for piece in slices_of(index, entry))
     trace = Trace(names, opened, slices, filters or Filters(), strict)

@@ -55,10 +55,10 @@ class Piece:
     whole: bool
     first_seen: bool
 
-    def scan(self) -> pl.LazyFrame:
-        """Its raw rows, in file order."""
-        source = self.opened.source
-        return source.scan(self.slice.first_row, self.slice.rows) if source.kind == "parquet" else source.scan()
+    def follows(self, other: Piece) -> bool:
+        """Whether its rows are the next ones of the same Parquet file."""
+        same = self.opened is other.opened and self.opened.source.kind == "parquet"
+        return same and other.slice.rows is not None and self.slice.first_row == other.slice.first_row + other.slice.rows
 
 
 @dataclass(frozen=True)
@@ -156,13 +156,31 @@ class Part:
         return groups
 
     def _read(self, group: Sequence[Piece], names: Sequence[str]) -> pl.LazyFrame:
-        scans = [piece.scan() for piece in group]
+        scans = _scans(group)
         read = _parsed(pl.concat(scans) if len(scans) > 1 else scans[0], group[0].opened.reading, names)
         # A filter makes Parquet readers slow, so none is put where it would keep every row.
         if all(piece.whole and (piece.first_seen or piece.slice.complete) for piece in group):
             return read
         inside = _inside(self.interval)
         return read.filter((inside | pl.col("timestamp").is_null()) if group[0].first_seen else inside)
+
+
+def _scans(pieces: Sequence[Piece]) -> list[pl.LazyFrame]:
+    """The raw rows of pieces, in file order: one scan for all that follow each other, which is twice as fast as one for each."""
+    runs: list[list[Piece]] = []
+    for piece in pieces:
+        if runs and piece.follows(runs[-1][-1]):
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return [_scan(run) for run in runs]
+
+
+def _scan(run: Sequence[Piece]) -> pl.LazyFrame:
+    source = run[0].opened.source
+    if source.kind != "parquet":
+        return source.scan()
+    return source.scan(run[0].slice.first_row, sum(piece.slice.rows or 0 for piece in run))
 
 
 def canonical(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:

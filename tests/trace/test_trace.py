@@ -44,6 +44,14 @@ def test_row_groups_are_slices_with_their_bounds(tmp_path: Path) -> None:
     assert all(piece.surveyed and piece.complete for piece in trace.slices)
 
 
+@pytest.mark.parametrize(("numbers", "scans"), [((0, 1, 2, 3, 4), 1), ((4, 0, 1, 3, 2), 4)])
+def test_row_groups_that_follow_each_other_are_read_by_one_scan(tmp_path: Path, numbers: tuple[int, ...], scans: int) -> None:
+    requests(minutes(*numbers)).write_parquet(tmp_path / "t.parquet", row_group_size=1)
+    [part] = open_trace(str(tmp_path / "t.parquet")).parts()
+    assert part.read(["timestamp"]).explain().count("Parquet SCAN") == scans
+    assert part.frame(["timestamp"]).collect()["timestamp"].to_list() == minutes(0, 1, 2, 3, 4)
+
+
 def test_a_sentinel_in_the_statistics_hides_no_rows(tmp_path: Path) -> None:
     epoch = int(START.timestamp())
     requests([-1, epoch, epoch + 60, epoch + 120, -1, epoch + 180]).write_parquet(tmp_path / "t.parquet", row_group_size=3)
