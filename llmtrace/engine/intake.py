@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from llmtrace import __version__
 from llmtrace.errors import InputError
 from llmtrace.wording import counted, either, worded
 
@@ -92,7 +92,7 @@ class Intake:
 
     def _provenance(self, trace: Trace) -> dict[str, Any]:
         return {
-            "llmtrace": _version(),
+            "llmtrace": __version__,
             **trace.provenance(),
             "columns": list(trace.columns),
             "intake": {name: count for name, count in self.counts.items() if _COUNT not in name},
@@ -117,13 +117,6 @@ def _on_clock(moment: datetime | None, trace: Trace) -> str | float | None:
     if moment is None or trace.span is None:
         return None
     return moment.isoformat() + "Z" if trace.clock == "utc" else (moment - trace.span.start).total_seconds()
-
-
-def _version() -> str:
-    try:
-        return version("llmtrace-workload")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _no_time(count: int, rows: int) -> str:

@@ -156,7 +156,7 @@ def _table_file(folder: Path, name: str, table: pl.DataFrame, file_format: str) 
 
 def _text(result: Result, output: Output, stdout: BinaryIO | TextIO) -> str:
     """What standard output shows."""
-    from llmtrace.report import csv, json, markdown, table
+    from llmtrace.report import csv, json, markdown
 
     if output.format == "csv":
         return csv.dumps(result.table(output.table))
@@ -164,6 +164,9 @@ def _text(result: Result, output: Output, stdout: BinaryIO | TextIO) -> str:
         return json.dumps(result)
     if output.format == "markdown":
         return markdown.dumps(result, output.table)
+    # It alone needs Rich.
+    from llmtrace.report import table
+
     width = max(NARROWEST, shutil.get_terminal_size().columns)
     return table.render(result, width=width, color=_has_color(stdout), table=output.table)
 
