@@ -75,6 +75,7 @@ class Delimited:
             "eol_char": self.line_end,
             "schema": dict.fromkeys((*self.columns, SURPLUS), pl.String),
             "missing_columns": "insert",
+            "extra_columns": "ignore",
             "truncate_ragged_lines": True,
             "encoding": "utf8-lossy",
         }

@@ -25,6 +25,7 @@ _SCAN: dict[str, Any] = {
     "quote_char": None,
     "schema": {"line": pl.String},
     "truncate_ragged_lines": True,
+    "extra_columns": "ignore",
     "encoding": "utf8-lossy",
     "glob": False,
 }

@@ -155,6 +155,14 @@ def test_rows_of_uneven_length_are_kept_and_counted(write: Write, read: ReadTrac
     assert trace.counted == {"{count} {row has|rows have} more fields than the header; the surplus was not read.": 1}
 
 
+def test_a_surplus_in_the_first_row_is_not_read_either(write: Write, read: ReadTrace) -> None:
+    trace = read(write(f"{HEADER}\n{ROWS[0]},surplus,more,and,more\n{ROWS[1]}\n"))
+    assert trace.frame.rows() == EXPECTED
+    assert sum(trace.counted.values()) == 1
+    broken = read(write(f'{{"a\x1eb\x1ec\x1ed\n{JSONL}', "t.jsonl"))
+    assert [row for row in broken.frame.rows() if row[0]] == EXPECTED
+
+
 def test_bytes_that_are_no_utf8_spoil_their_cell_only(write: Write, read: ReadTrace) -> None:
     path = write(CSV.encode() + b"2025-04-11 12:00:02,\xff,3,caf\xe9\n")
     trace = read(path)
@@ -237,6 +245,8 @@ def test_a_file_without_a_header_is_refused(write: Write, first: str) -> None:
 DAMAGED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "is empty"),
     "spaces only": (b" \n\n \t\n", "is empty"),
+    "a mark only": (b"\xef\xbb\xbf\n", "is empty"),
+    "another mark only": (b"\xff\xfe", "is empty"),
     "empty gzip": (gzip.compress(b""), "is empty"),
     "empty array": (b"[]", "is empty"),
     "gzip cut off": (gzip.compress(CSV.encode() * 50)[:-20], "is damaged"),
