@@ -111,7 +111,7 @@ def look(path: str, name: str) -> Head:
         raise InputError(f"{name} cannot be read: {error.strerror}", "Check the file's permissions.") from None
     except (OSError, EOFError, zlib.error) as error:
         raise damaged(name, error) from None
-    if not data.strip():
+    if not data.removeprefix(codecs.BOM_UTF8).strip():
         raise InputError(f"{name} is empty", "Give a file with requests in it, or leave this one out.")
     return Head(wrap, data, Path(path).stat().st_size if whole else _stored(data, wrap), whole)
 
