@@ -8,7 +8,7 @@ row (fractions of any length, offsets) is read row by row, in vectorised express
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from llmtrace.formats.layout import Clock, Raw, TimeUnit
 
-__all__ = ["Arrivals", "arrivals", "bounded"]
+__all__ = ["Arrivals", "arrivals", "bounded", "dated"]
 
+EPOCH = datetime(1970, 1, 1)
 RELATIVE_BEFORE = datetime(1973, 3, 3, 9, 46, 40)
 """Times before 1e8 seconds of the epoch are elapsed: nothing was served in 1973, and three years are long for a trace."""
 UNITS: tuple[tuple[float, float, TimeUnit], ...] = (
@@ -89,6 +90,11 @@ def arrivals(
     return Arrivals(_cell(column, dtype, utc, _localised(wall, zone)), found, counted=_shifts(wall, zone))
 
 
+def dated(found: Arrivals, epoch: datetime) -> Arrivals:
+    """The same times, elapsed ones that they are, counted from a moment in UTC."""
+    return replace(found, cell=replace(found.cell, value=found.cell.value + pl.lit(epoch - EPOCH)))
+
+
 def _is_number(raw: Raw, column: str) -> bool:
     if not isinstance(raw.schema[column], pl.String):
         return raw.schema[column].is_numeric()
@@ -114,7 +120,7 @@ def _unit(raw: Raw, column: str) -> TimeUnit:
     for low, high, unit in UNITS:
         if low <= typical < high:
             return unit
-    shown = f", such as {typical:g}" if numbers else ""
+    shown = f", such as {typical or numbers[0]:g}," if numbers else ""
     raise UsageError(
         f"{raw.name}: the numbers in '{column}'{shown} do not tell their unit",
         "Give it with --time-unit s, ms, us or ns; numbers that count from the start of the trace always need it.",

@@ -158,6 +158,11 @@ def test_small_numbers_do_not_tell_their_unit(values: list[str]) -> None:
     assert "--time-unit" in caught.value.hint
 
 
+def test_the_numbers_that_do_not_tell_their_unit_are_among_those_there_are() -> None:
+    with pytest.raises(UsageError, match="such as -5, do not tell"):
+        times(["-5", "-7"])
+
+
 @pytest.mark.parametrize(
     ("unit", "value", "expected"),
     [
