@@ -140,9 +140,11 @@ def _replace_closed_streams() -> None:
 def _set_up_libraries() -> None:
     """Let allocators keep what parts of the trace gave back for the next ones, and take pages as small as they are needed.
 
-    No threads wait for linear algebra, of which there is none, and cycles are sought seldom: imports make objects that stay.
+    Two processors share a heap, so that what one gave back serves the other and less lies idle. No threads wait for linear algebra,
+    of which there is none, and cycles are sought seldom: imports make objects that stay.
     """
-    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:3000,muzzy_decay_ms:3000")
+    heaps = ((os.cpu_count() or 1) + 1) // 2
+    os.environ.setdefault("_RJEM_MALLOC_CONF", f"dirty_decay_ms:3000,muzzy_decay_ms:3000,narenas:{heaps}")
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(10_000, 50)
