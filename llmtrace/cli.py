@@ -140,8 +140,8 @@ def _replace_closed_streams() -> None:
 def _set_up_libraries() -> None:
     """Let allocators keep what parts of the trace gave back for the next ones, and take pages as small as they are needed.
 
-    Two processors share a heap, so that what one gave back serves the other and less lies idle. No threads wait for linear algebra,
-    of which there is none, and cycles are sought seldom: imports make objects that stay.
+    Two processors share a heap, so that what one gave back serves the other and less lies idle. No threads wait for linear
+    algebra, of which there is none, and cycles are sought seldom: imports make objects that stay.
     """
     heaps = ((os.cpu_count() or 1) + 1) // 2
     os.environ.setdefault("_RJEM_MALLOC_CONF", f"dirty_decay_ms:3000,muzzy_decay_ms:3000,narenas:{heaps}")
