@@ -9,6 +9,7 @@ import inspect
 import signal
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_hints
 
@@ -66,6 +67,14 @@ class Reading:
             metavar="ZONE", help="IANA zone of wall-clock times that carry none; UTC without it.", rich_help_panel=_READING
         ),
     ] = None
+    epoch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Moment at which a relative clock stands at zero, as 2025-04-11T04:00:00Z: its times become dates.",
+            rich_help_panel=_READING,
+        ),
+    ] = None
     cached_mode: Annotated[
         Literal["inclusive", "exclusive"] | None,
         typer.Option(
@@ -110,6 +119,21 @@ class Reading:
         typer.Option(metavar="EXPR", help='SQL predicate on canonical columns: "input_tokens > 1000".', rich_help_panel=_FILTERS),
     ] = None
 
+    @property
+    def began(self) -> datetime | None:
+        """The moment that `--epoch` names, in UTC.
+
+        Raises:
+            UsageError: if it names none.
+        """
+        if self.epoch is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(self.epoch)
+            return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+        except (ValueError, OverflowError):
+            raise UsageError(f"--epoch {self.epoch}: not a time", "Give an ISO time, as in 2025-04-11T04:00:00Z.") from None
+
     def open(self) -> "Trace":
         """The trace that these options describe; nothing is read yet but what recognising its layout takes.
 
@@ -123,7 +147,7 @@ class Reading:
             # Polars has system calls go on after Ctrl-C: waiting for a silent standard input would never end.
             signal.siginterrupt(signal.SIGINT, True)  # noqa: FBT003
         filters = Filters(self.since, self.until, tuple(self.model), tuple(self.user), tuple(self.endpoint), self.where)
-        options = ReadOptions(_mapping(self.mapping), self.time_unit, self.tz, self.cached_mode)
+        options = ReadOptions(_mapping(self.mapping), self.time_unit, self.tz, self.cached_mode, self.began)
         return open_trace(self.sources, layout=self.layout, options=options, filters=filters, strict=self.strict)
 
 

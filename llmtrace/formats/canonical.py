@@ -55,7 +55,8 @@ class Canonical:
         own = "timestamp" not in options.mapping
         draft = Draft(raw, replace(options, tz=None) if own else options, _SCHEME, _clock(raw) if own else None)
         for name in draft.columns:
-            draft.put(name, Cell(pl.col(name), None, (name,)))
+            if name != "timestamp" or options.epoch is None:
+                draft.put(name, Cell(pl.col(name), None, (name,)))
         return replace(draft.reading(_block_size(raw)), synthetic=raw.metadata.get(METADATA_SYNTHETIC) == "true")
 
 

@@ -16,11 +16,12 @@ import polars as pl
 from llmtrace.errors import InputError, MissingColumnError, UsageError
 from llmtrace.formats import cells
 from llmtrace.formats.layout import Reading
-from llmtrace.formats.times import arrivals
+from llmtrace.formats.times import arrivals, dated
 from llmtrace.schema import COLUMNS, REQUIRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from llmtrace.formats.layout import Cell, Clock, Raw, ReadOptions, TimeUnit
     from llmtrace.formats.times import Arrivals
@@ -138,12 +139,15 @@ class Draft:
 
         Raises:
             MissingColumnError: if a required column, or one that `options` names, is not there.
-            UsageError: if the time column cannot be understood, or `options` makes no sense.
+            UsageError: if the time column cannot be understood, or `options` makes no sense, as a date for the zero of a clock
+                that has dates.
         """
         self.notes = list(self.raw.notes)
         self.columns = self._bound()
         times = self.times("timestamp")
         self.clock, self._counted = times.clock, dict(times.counted)
+        if self.options.epoch is not None:
+            self._date(self.options.epoch)
         self.cells = {"timestamp": times.cell}
         self.cells |= {name: self._cell(name, column) for name, column in self.columns.items() if name != "timestamp"}
 
@@ -151,7 +155,8 @@ class Draft:
         """A column of times, understood: the canonical one of that name, or another on the same clock."""
         source = column or self.columns[name]
         unit = self.options.time_unit or (None if name in self.options.mapping else self.scheme.time_unit) or unit_in(source)
-        return arrivals(self.raw, source, unit=unit, tz=self.options.tz, clock=self.said_clock)
+        found = arrivals(self.raw, source, unit=unit, tz=self.options.tz, clock=self.said_clock)
+        return found if self.options.epoch is None else dated(found, self.options.epoch)
 
     def column(self, *names: str) -> str | None:
         """The first of these columns that the source has, canonical or not."""
@@ -196,6 +201,16 @@ class Draft:
                 f"--map {name}={column}: {self.raw.name} has no column '{column}'", f"It has: {', '.join(shown(self.raw))}."
             )
         return found
+
+    def _date(self, epoch: datetime) -> None:
+        """Have dates for elapsed times, and say so."""
+        if self.clock != "relative":
+            raise UsageError(
+                f"--epoch {epoch:%Y-%m-%dT%H:%M:%SZ}: the times in {self.raw.name} are dates already",
+                "Leave it out: it says when a clock that counts from zero stood there.",
+            )
+        self.clock = "utc"
+        self.notes.append(f"Elapsed times are counted from {epoch:%Y-%m-%d %H:%M:%S} UTC (--epoch).")
 
     def _cell(self, name: str, column: str) -> Cell:
         dtype, canonical = self.raw.schema[column], COLUMNS[name].dtype

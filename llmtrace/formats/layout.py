@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     import polars as pl
 
@@ -30,12 +31,14 @@ class ReadOptions:
         time_unit: unit of bare numbers in the time column (`--time-unit`), overriding the layout's own.
         tz: IANA zone of wall-clock times that carry none (`--tz`); UTC without it.
         cached_mode: whether the source's input tokens include the cached ones; the layout decides without it.
+        epoch: the moment in UTC at which a relative clock stands at zero (`--epoch`), which makes its times dates.
     """
 
     mapping: Mapping[str, str] = field(default_factory=dict)
     time_unit: TimeUnit | None = None
     tz: str | None = None
     cached_mode: CachedMode | None = None
+    epoch: datetime | None = None
 
 
 @dataclass(frozen=True)
