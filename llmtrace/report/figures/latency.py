@@ -140,8 +140,9 @@ FIGURES: Mapping[str, Callable[[Result], Figure]] = {
 }
 
 
-def _known(table: pl.DataFrame, column: str) -> bool:
-    return column in table.columns and table[column].null_count() < table.height
+def _positive(table: pl.DataFrame, column: str) -> bool:
+    """Whether a column has values that a logarithmic axis can show."""
+    return column in table.columns and bool((table[column] > 0).any())
 
 
 def _curves(result: Result, measure: str) -> pl.DataFrame:
@@ -162,12 +163,12 @@ def _cdf(result: Result, curves: pl.DataFrame, label: str, *, logarithmic: bool 
     for model, look in zip([None, *models], looks, strict=True):
         curve = curves.filter(pl.col("model").eq_missing(pl.lit(model, pl.String)))
         lines.append(style.line(axes, curve["value"].to_numpy(), curve["cumulative_ratio"], look, marked=bool(models)))
-    if logarithmic:
+    if logarithmic and _positive(curves, "value"):
         style.log_axis(axes, label, prefixes=False)
         _tick(axes.xaxis, axes.get_xlim())
     else:
         axes.set_xlabel(label)
-        axes.set_xlim(0, 1)
+        axes.set_xlim(0, None if logarithmic else 1)
     style.share_axis(axes, "Share of requests")
     style.legend(drawing, lines, ["all requests", *style.names(models)])
     return drawing
@@ -246,9 +247,9 @@ def _bounds(result: Result, measure: str) -> tuple[float | None, float | None]:
 
 
 def _shown(table: pl.DataFrame, names: tuple[str, ...]) -> dict[str, tuple[str, float]]:
-    """Of these the ones that are known, each with its label and how many of its units are a second."""
+    """Of these the ones that are known and not zero throughout, each with its label and how many of its units are a second."""
     labels = {"ttft": ("TTFT (s)", 1.0), "duration": ("Duration (s)", 1.0), "tpot": ("Time per output\ntoken (ms)", float(MILLI))}
-    return {name: labels[name] for name in names if _known(table, f"{name}_p50_s")}
+    return {name: labels[name] for name in names if _positive(table, f"{name}_p99_s")}
 
 
 def _log_y(axes: Axes, label: str) -> None:

@@ -246,3 +246,14 @@ def test_what_is_not_there_is_not_drawn(result: Result, name: str, table: str, r
     for tables in ({**result.tables, table: result.tables[table].clear()}, {}):
         with pytest.raises(style.NoDataError, match=reason):
             FIGURES[name](replace(result, tables=tables))
+
+
+def test_times_of_zero_need_no_logarithmic_axis(result: Result) -> None:
+    """A server that sends each answer at once has no decode time."""
+    over_time = result.tables["over_time"].with_columns(pl.col("^tpot_.*$") * 0)
+    cdf = result.tables["cdf"].with_columns(pl.when(pl.col("measure") != "tpot_s").then("value").otherwise(0.0))
+    still = replace(result, tables={**result.tables, "over_time": over_time, "cdf": cdf})
+    assert [axes.get_ylabel() for axes in draw(still, "over_time").axes] == ["TTFT (s)", "Duration (s)"]
+    [axes] = draw(still, "tpot_cdf").axes
+    assert axes.get_xscale() == "linear"
+    assert set(lines(axes)[0][0]) == {0.0}
