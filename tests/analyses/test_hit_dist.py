@@ -437,13 +437,16 @@ def two_models(hits: Sequence[int], repeat: int = 110) -> pl.DataFrame:
 
 
 def test_two_humps_of_two_models_are_told_from_models_with_two_humps(measured: Measured) -> None:
-    result = measured(HitDist(), two_models([5, 92]))
+    frame = two_models([4, 5, 6, 91, 92, 93]).with_columns(
+        model=pl.when(pl.col("cached_tokens") < 50).then(pl.lit("a")).otherwise(pl.lit("b"))
+    )
+    result = measured(HitDist(), frame)
     modes = ("lower_mode", "valley", "upper_mode", "valley_depth", "lesser_mode_share")
-    assert [result.scalars[name] for name in modes] == pytest.approx([0.075, 0.125, 0.925, 1.0, 0.5])
+    assert [result.scalars[name] for name in modes] == pytest.approx([0.075, 0.875, 0.925, 1.0, 0.5])
     assert result.scalars["bimodality"] == pytest.approx(1, abs=0.05)
     [note] = [note for note in result.notes if note.startswith("Two humps")]
     assert note.endswith(".")
-    assert "of 0 of" not in note
+    assert "Taken alone, 0 of 2 models have a coefficient above" in note
     assert "at 0.075 and 0.925" in note
 
 

@@ -132,21 +132,22 @@ class HitDist:
         return Tables({**counters, **{table: hits.Ledger() for table, combine in _COMBINE.items() if combine == hits.combine}})
 
     def finish(self, state: State) -> Result:
-        """The result: `histogram` as the main table, `by_input_length` and `by_user` shown below it."""
+        """The result: `by_input_length` is the main table."""
         found = tables.read(state, self.highlight, per_user=self.per_user)
+        chosen = {
+            "highlight": list(self.highlight),
+            "zero_at": self.zero_at,
+            "full_at": self.full_at,
+            "per_user": self.per_user,
+            "skip": list(self.skip),
+        }
         return Result(
             command=self.name,
-            parameters={
-                "highlight": list(self.highlight),
-                "zero_at": self.zero_at,
-                "full_at": self.full_at,
-                "per_user": self.per_user,
-                "skip": list(self.skip),
-            },
+            parameters=chosen,
             scalars=found.scalars,
             tables=found.tables,
             primary="by_input_length",
-            notes=notes.notes(found, self.skip),
+            notes=notes.notes(found, chosen),
             definitions=definitions(self.zero_at, self.full_at, per_user=self.per_user),
         )
 

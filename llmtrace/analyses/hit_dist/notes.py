@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -25,15 +25,16 @@ _DEEP = 0.5
 """So is a valley that is deeper."""
 
 
-def notes(found: Found, skip: Sequence[str]) -> tuple[str, ...]:
+def notes(found: Found, parameters: Mapping[str, Any]) -> tuple[str, ...]:
     """The sentences that apply, the weightiest first; none where there are no requests."""
-    scalars = found.scalars
+    scalars, skip = found.scalars, parameters["skip"]
     if not scalars["requests"]:
         return ()
     sentences = [_unlogged(scalars), _left_out(scalars), _skipped(skip)]
     if scalars["measured_requests"]:
         sentences += [
             _silent(found.tables["by_model"]),
+            _ends(scalars, parameters),
             _apart(scalars),
             _humps(scalars, found.tables["by_model"]),
             "" if "ttft" in skip else _latency(scalars),
@@ -79,6 +80,13 @@ def _silent(by_model: pl.DataFrame) -> str:
     )
 
 
+def _ends(scalars: Mapping[str, Scalar], parameters: Mapping[str, Any]) -> str:
+    return (
+        f"{scalars['share_zero']:.1%} of the requests have a hit ratio of at most {parameters['zero_at']:g} (--zero-at), "
+        f"{scalars['share_full']:.1%} one of at least {parameters['full_at']:g} (--full-at)."
+    )
+
+
 def _apart(scalars: Mapping[str, Scalar]) -> str:
     mean, tokens = scalars["mean_request_hit_ratio"], scalars["token_hit_ratio"]
     if not isinstance(mean, float) or not isinstance(tokens, float) or abs(mean - tokens) < _APART:
@@ -104,8 +112,8 @@ def _humps(scalars: Mapping[str, Scalar], by_model: pl.DataFrame) -> str:
     if rated.is_empty():
         return humps
     alone = rated.filter(pl.col("bimodality") > shape.UNIFORM, pl.col("valley_depth") > _DEEP).height
-    which = f"{alone:,} of {counted(rated.height, 'model')} taken alone"
-    return f"{humps} Of {which}, too, it is above {shape.UNIFORM:.3f} and the valley deeper than {_DEEP:.0%}."
+    which = f"{alone:,} of {counted(rated.height, 'model')} {either(alone, 'has', 'have')}"
+    return f"{humps} Taken alone, {which} a coefficient above {shape.UNIFORM:.3f} and a valley deeper than {_DEEP:.0%}."
 
 
 def _latency(scalars: Mapping[str, Scalar]) -> str:

@@ -194,7 +194,16 @@ def _hexagons(result: Result, what: str, requests: NDArray[np.number], ratios: F
     low, high = np.log10(requests.min()), np.log10(requests.max())
     extent = (low - 0.05, max(high, low + 1) + 0.05, 0.0, 1.0)
     mesh = axes.hexbin(
-        requests, ratios, counts, xscale="log", gridsize=GRID, extent=extent, reduce_C_function=np.sum, linewidths=0.2
+        requests,
+        ratios,
+        counts,
+        xscale="log",
+        gridsize=GRID,
+        extent=extent,
+        reduce_C_function=np.sum,
+        cmap="viridis_r",
+        edgecolors="#777777",
+        linewidths=0.25,
     )
     mesh.set_norm(LogNorm(1, max(10, np.max(np.asarray(mesh.get_array())))))
     style.log_axis(axes, f"Requests of a {what} (with a hit ratio)", prefixes=True)
