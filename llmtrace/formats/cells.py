@@ -207,6 +207,8 @@ def hashes(column: str, dtype: pl.DataType) -> Cell:
     """
     raw = pl.col(column)
     inner = getattr(dtype, "inner", None)
+    if isinstance(dtype, pl.Array):
+        raw = raw.arr.to_list()
     if isinstance(dtype, pl.String):
         numeric = raw.str.contains(_NUMBERS)
         others = pl.when(~numeric).then(raw)

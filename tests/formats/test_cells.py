@@ -292,6 +292,8 @@ def test_hashes_of_names_tell_them_apart_and_only_them() -> None:
         (pl.List(pl.Int64()), [[1, 2], [], None, [1, None]], [[1, 2], [], None, BAD]),
         (pl.List(pl.UInt64()), [[2**64 - 1]], [[2**64 - 1]]),
         (pl.List(pl.UInt32()), [[5]], [[5]]),
+        (pl.Array(pl.Int64(), 2), [[1, 2], None, [1, None]], [[1, 2], None, BAD]),
+        (pl.Array(pl.String(), 1), [["7"]], [[7]]),
         (pl.List(pl.String()), [["3", "4"], []], [[3, 4], []]),
         (pl.List(pl.Null()), [[]], [[]]),
         (pl.List(pl.Float64()), [[1.0]], [BAD]),
