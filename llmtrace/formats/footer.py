@@ -45,6 +45,7 @@ def metadata(path: str) -> pq.FileMetaData:
     Raises:
         OSError: if it cannot be read.
         ValueError: if it is not Parquet.
+        NotImplementedError: if it has columns of a type that pyarrow does not know.
     """
     if is_address(path):
         return _metadata(path, 0, 0)

@@ -195,6 +195,9 @@ def _at(place: Place) -> list[Source]:
 def _parquet(place: Place) -> Source:
     try:
         footer.metadata(place.path)
+    except NotImplementedError as error:
+        hint = "Write it again with types that every reader of Parquet knows, such as integers of 64 bits."
+        raise InputError(f"{place.name} cannot be read: {content.reason(error)}", hint) from None
     except (OSError, ValueError) as error:
         if not is_address(place.path):
             raise content.damaged(place.name, error) from None

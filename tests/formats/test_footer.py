@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 MOMENT = datetime(2025, 4, 11, 12, 0, 0, 1)
 
 
+def test_a_type_that_not_every_reader_knows_is_told(tmp_path: Path) -> None:
+    pl.DataFrame({"t": pl.Series([2**100], dtype=pl.Int128)}).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="more than 64 bits not implemented") as caught:
+        find([str(tmp_path / "t.parquet")])
+    assert "Write it again" in caught.value.hint
+
+
 def source(path: Path) -> Source:
     (found,) = find([str(path)])
     return found
