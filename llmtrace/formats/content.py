@@ -53,6 +53,8 @@ BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 HEAD_BYTES = 1 << 20
+_TAR = slice(257, 262)
+"""Where a tar archive says what it is."""
 _BROKEN_ZIP = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 _OFFICE = {"[Content_Types].xml", "mimetype"}
 """What the archives that spreadsheets are stored as hold, of one maker or another."""
@@ -127,6 +129,8 @@ def text_encoding(data: bytes, name: str) -> str:
     Raises:
         InputError: if it is no text, or a text that is known to be no trace.
     """
+    if data[_TAR].startswith(b"ustar"):
+        raise InputError(f"{name} is a tar archive", "Unpack it first, with tar xf, and give the files in it.")
     for beginning, what, hint in _STAND_INS:
         if beginning.match(data.removeprefix(codecs.BOM_UTF8)):
             raise InputError(f"{name} is {what}", hint)

@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import tarfile
 import zipfile
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,14 @@ def zstd(data: bytes) -> bytes:
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(data)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def tarred(data: bytes) -> bytes:
+    sink, entry = io.BytesIO(), tarfile.TarInfo("trace.csv")
+    entry.size = len(data)
+    with tarfile.open(fileobj=sink, mode="w") as archive:
+        archive.addfile(entry, io.BytesIO(data))
+    return sink.getvalue()
 
 
 def zipped(**files: bytes) -> bytes:
@@ -265,6 +274,8 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "web page, packed": (gzip.compress(b"<HTML lang=en>,a,b"), "is a web page"),
     "xml": (b'<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', "is XML"),
     "utf-16 without a mark": (CSV.encode("utf-16-le"), "neither Parquet nor text"),
+    "tar": (tarred(CSV.encode() * 100), "is a tar archive"),
+    "tar, packed": (gzip.compress(tarred(CSV.encode() * 100)), "is a tar archive"),
     "bzip2": (bz2.compress(CSV.encode() * 100), "neither Parquet nor text"),
     "lines without an object": (b"{bad\n{worse\n", "holds no JSON objects"),
     "header without an end": (b'"' + b"x" * 200_000, "has no header|is damaged"),
