@@ -39,18 +39,9 @@ def latency(
         llmtrace latency trace.parquet --model deepseek-v3 --output report
     """
     from llmtrace.analyses.latency import Latency
-    from llmtrace.commands.measuring import deliver
-    from llmtrace.engine.local import run
-    from llmtrace.engine.progress import progress_bar
-    from llmtrace.report import writers
+    from llmtrace.commands.measuring import measure
 
-    analysis = Latency(tuple(highlight or ()), interval, input_step, output_step)
-    writers.check(writing.target(), analysis.name)
-    trace = reading.open()
-    _require(trace)
-    with progress_bar(quiet=writing.quiet) as progress:
-        [result] = run(trace, [analysis], threads=reading.threads, progress=progress)
-    deliver(result, writing)
+    measure([Latency(tuple(highlight or ()), interval, input_step, output_step)], reading, writing, _require)
 
 
 def _require(trace: "Trace") -> None:

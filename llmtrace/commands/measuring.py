@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from llmtrace.commands.telling import say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from llmtrace.analyses.base import Analysis
     from llmtrace.options import Reading, Writing
     from llmtrace.result import Result
+    from llmtrace.trace import Trace
 
 __all__ = ["deliver", "measure"]
 
@@ -20,10 +21,13 @@ SHOW_NOTES = frozenset({"table", "markdown"})
 """Formats that end with the notes, so that saying them once more on standard error would only repeat them."""
 
 
-def measure(analyses: Sequence[Analysis], reading: Reading, writing: Writing) -> None:
+def measure(
+    analyses: Sequence[Analysis], reading: Reading, writing: Writing, require: Callable[[Trace], None] | None = None
+) -> None:
     """Run analyses over a trace in one scan and write a result each.
 
-    An output that is in the way is told before anything is read.
+    An output that is in the way is told before anything is read; `require` raises where the opened trace lacks what a command
+    needs in other words than the analysis has.
 
     Raises:
         LlmtraceError: if an option, a source or an output is not usable.
@@ -35,6 +39,8 @@ def measure(analyses: Sequence[Analysis], reading: Reading, writing: Writing) ->
     for analysis in analyses:
         writers.check(writing.target(), analysis.name)
     trace = reading.open()
+    if require is not None:
+        require(trace)
     with progress_bar(quiet=writing.quiet) as progress:
         results = run(trace, analyses, threads=reading.threads, progress=progress)
     for result in results:
