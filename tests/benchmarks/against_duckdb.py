@@ -39,7 +39,27 @@ GAPS_BY_USER_AND_MODEL = """
         SELECT epoch_us(timestamp) - epoch_us(lag(timestamp) OVER (PARTITION BY "user", model ORDER BY timestamp)) AS gap
         FROM {trace})
     SELECT quantile_cont(gap, [0.5, 0.9, 0.99]), avg((gap <= 100000)::INT), avg((gap <= 10000000)::INT) FROM gaps"""
-QUERIES = {"stats": (RATES, LENGTHS), "burstiness": (GAPS_BY_MODEL,), "reuse-time": (GAPS_BY_USER_AND_MODEL,)}
+LATENCIES_BY_MODEL = """
+    SELECT model, quantile_cont(ttft_s, [0.5, 0.9, 0.99]), quantile_cont(duration_s, [0.5, 0.9, 0.99]),
+           quantile_cont(ttft_s / duration_s, 0.5)
+    FROM {trace} WHERE ttft_s > 0 AND ttft_s <= duration_s GROUP BY model"""
+LATENCY_BY_TOKENS = """
+    SELECT input_tokens // 2000 AS input, output_tokens // 200 AS output, count(*), median(duration_s), median(ttft_s)
+    FROM {trace} WHERE duration_s < 300 AND input_tokens < 32000 AND output_tokens < 8000
+    GROUP BY input, output HAVING count(*) >= 50"""
+LATENCY_BY_LOAD = """
+    WITH loads AS (
+        SELECT instance, date_trunc('second', timestamp) AS second, sum(input_tokens + output_tokens) AS load
+        FROM {trace} GROUP BY instance, second)
+    SELECT floor(9 * log10(load)) AS x, floor(5 * log10(input_tokens)) AS y, count(*), quantile_cont(ttft_s, 0.9)
+    FROM {trace} AS trace JOIN loads ON trace.instance = loads.instance AND date_trunc('second', timestamp) = second
+    GROUP BY x, y HAVING count(*) >= 30"""
+QUERIES = {
+    "stats": (RATES, LENGTHS),
+    "burstiness": (GAPS_BY_MODEL,),
+    "reuse-time": (GAPS_BY_USER_AND_MODEL,),
+    "latency": (LATENCIES_BY_MODEL, LATENCY_BY_TOKENS, LATENCY_BY_LOAD),
+}
 
 
 def query(command: str, trace: str) -> None:
