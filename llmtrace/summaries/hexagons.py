@@ -39,7 +39,7 @@ _SQUEEZE = math.sqrt(3)
 def _lattices(per_decade: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats]:
     """For each bucket the nearest place of either lattice, in half steps, and how far it is from that of the first, in steps."""
     edges = bucket_starts(np.arange(_BUCKETS), BITS)
-    middles = (edges + np.append(edges[1:] - 1, np.iinfo(np.int64).max)) / 2
+    middles = edges + (np.append(edges[1:] - 1, np.iinfo(np.int64).max) - edges) / 2
     steps = np.log10(np.maximum(middles, 1)) * per_decade
     even = 2 * np.floor(steps + 0.5).astype(np.int64)
     return even, 2 * np.floor(steps).astype(np.int64) + 1, np.abs(steps - even / 2)

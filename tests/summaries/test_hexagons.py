@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmtrace.summaries import hexagons
@@ -38,6 +38,7 @@ def all_centres() -> npt.NDArray[np.float64]:
 CENTRES = all_centres()
 
 
+@example(across=1, upwards=2**63 - 1)
 @given(across=VALUES, upwards=VALUES)
 def test_a_point_lies_in_the_hexagon_of_the_nearest_centre(across: int, upwards: int) -> None:
     found = hexagons.centres(np.array([hexagon_of(across, upwards)]))
