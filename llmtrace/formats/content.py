@@ -109,10 +109,8 @@ def look(path: str, name: str) -> Head:
             with _decompressed(file, wrap) as plain:
                 data = _whole_line(plain)
                 whole = not plain.read(1)
-    except (IsADirectoryError, PermissionError) as error:
-        raise InputError(f"{name} cannot be read: {error.strerror}", "Check the file's permissions.") from None
     except (OSError, EOFError, zlib.error) as error:
-        raise damaged(name, error) from None
+        raise _unreadable(name, error) from None
     if not data.removeprefix(codecs.BOM_UTF8).strip():
         raise InputError(f"{name} is empty", "Give a file with requests in it, or leave this one out.")
     return Head(wrap, data, Path(path).stat().st_size if whole else _stored(data, wrap), whole)
@@ -164,7 +162,7 @@ def opened(path: str, wrap: Wrap | None, name: str) -> Iterator[Stream]:
         with Path(path).open("rb") as file, _decompressed(file, wrap) as plain:
             yield plain
     except (OSError, EOFError, zlib.error) as error:
-        raise damaged(name, error) from None
+        raise _unreadable(name, error) from None
 
 
 def unwrapped(path: str, wrap: Wrap | None, name: str, encoding: str = "utf-8") -> Iterator[bytes]:
@@ -216,6 +214,15 @@ def damaged(name: str, error: Exception) -> InputError:
         f"{name} is damaged: {reason(error)}",
         "Copy or download the file again; if it is text, look for a quote that is not closed.",
     )
+
+
+def _unreadable(name: str, error: Exception) -> InputError:
+    """The error for a file that the system does not let us read, or whose content is damaged."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return damaged(name, error)
+    permitted = not isinstance(error, (IsADirectoryError, PermissionError))
+    hint = "Check that it is there and can be read to its end." if permitted else "Check the file's permissions."
+    return InputError(f"{name} cannot be read: {error.strerror}", hint)
 
 
 def reason(error: Exception) -> str:

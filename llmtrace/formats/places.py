@@ -130,6 +130,8 @@ def _hive(folders: Iterable[str]) -> dict[str, str]:
 def _missing(source: str) -> InputError:
     path = Path(source)
     siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() and os.access(path.parent, os.R_OK) else []
+    if path.name in siblings:
+        return InputError(f"{source} is a link that leads nowhere", "Give the file that it should lead to.")
     close = difflib.get_close_matches(path.name, siblings, n=1)
     hint = f"Did you mean {path.parent / close[0]}?" if close else "Check the path."
     return InputError(f"{source} does not exist", hint)

@@ -1,8 +1,8 @@
 """Sources: what the user names, as single readable files, each with its raw columns.
 
 What a file is, its content tells: Parquet, delimited text or JSON, plain or compressed by gzip, zstd or zip. Polars reads
-gzip and zstd as they stand; everything else that is not plain UTF-8 (zip, UTF-16, JSON documents, standard input) is unpacked
-to a temporary file first.
+gzip and zstd as they stand; everything else that is not plain UTF-8 (zip, UTF-16, JSON documents, standard input, pipes) is
+unpacked to a temporary file first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -155,7 +155,7 @@ def find(sources: Sequence[str]) -> list[Source]:
         for place in [_standard_input()] if source == "-" else expand(source):
             key = place.path if is_address(place.path) else os.path.realpath(place.path)
             if key not in found:
-                found[key] = _at(place)
+                found[key] = _at(place if is_address(place.path) else _openable(place))
     return [source for group in found.values() for source in group]
 
 
@@ -190,6 +190,23 @@ def _at(place: Place) -> list[Source]:
         plain = content.unwrapped(place.path, head.wrap, place.name, encoding)
         return _at(Place(spool(plain, place.name), place.name, place.hive))
     return [_text(place, head, head.data.decode(encoding, errors="replace"))]
+
+
+def _openable(place: Place) -> Place:
+    """The place itself, or the copy of a pipe, which can be read only once.
+
+    Raises:
+        InputError: if its name is in no encoding that Polars knows.
+    """
+    if Path(place.path).is_fifo():
+        return replace(place, path=spool(content.unwrapped(place.path, None, place.name), place.name))
+    try:
+        place.path.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{place.name} cannot be read: its name is not UTF-8", "Rename it, or pipe it into llmtrace with - for a name."
+        ) from None
+    return place
 
 
 def _parquet(place: Place) -> Source:

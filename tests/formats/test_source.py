@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -236,6 +237,36 @@ def test_names_that_lead_nowhere() -> None:
         with pytest.raises(InputError, match=f"{address} cannot be read: ") as caught:
             find([address])
         assert caught.value.hint.startswith("Check the address")
+
+
+@pytest.mark.parametrize("content", [b"timestamp,input_tokens,output_tokens\n1,2,3\n", b"PAR1"], ids=["text", "Parquet"])
+def test_a_pipe_is_read_once(tmp_path: Path, content: bytes) -> None:
+    if content == b"PAR1":
+        pl.DataFrame({"timestamp": ["1"], "input_tokens": ["2"], "output_tokens": ["3"]}).write_parquet(tmp_path / "t.parquet")
+        content = (tmp_path / "t.parquet").read_bytes()
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit((tmp_path / "pipe").write_bytes, content)
+        (source,) = find([str(tmp_path / "pipe")])
+    assert source.name == str(tmp_path / "pipe")
+    assert source.scan().select("timestamp", "input_tokens", "output_tokens").collect().rows() == [("1", "2", "3")]
+
+
+def test_links_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    link = tmp_path / "folder" / "t.csv"
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(InputError, match=r"t\.csv is a link that leads nowhere"):
+        find([str(link)])
+    with pytest.raises(InputError, match=r"t\.csv cannot be read: No such file or directory"):
+        find([str(tmp_path / "folder")])
+
+
+def test_a_name_that_is_no_utf8_is_told(tmp_path: Path) -> None:
+    name = os.fsdecode(bytes(tmp_path) + b"/\xff.csv")
+    Path(name).write_text("timestamp,input_tokens,output_tokens\n1,2,3\n")
+    with pytest.raises(InputError, match="its name is not UTF-8"):
+        find([name])
 
 
 def test_one_empty_file_in_a_folder_is_named(tree: Path) -> None:
