@@ -1,6 +1,6 @@
 """How long llmtrace takes for a command, and how long DuckDB for the numbers at its heart, in turn on the same trace.
 
-    python tests/benchmarks/against_duckdb.py COMMAND TRACE [--runs 3]
+    python tests/benchmarks/against_duckdb.py COMMAND TRACE [--runs 3] [--whole] [OPTION OF THE COMMAND ...]
 
 Each run is a process of its own, from start to exit. A run of DuckDB computes what somebody would write by hand, a fraction of
 what the command gives. Printed are seconds and peak memory of every run, and the ratio of the medians: how many times as fast
@@ -39,6 +39,19 @@ GAPS_BY_USER_AND_MODEL = """
         SELECT epoch_us(timestamp) - epoch_us(lag(timestamp) OVER (PARTITION BY "user", model ORDER BY timestamp)) AS gap
         FROM {trace})
     SELECT quantile_cont(gap, [0.5, 0.9, 0.99]), avg((gap <= 100000)::INT), avg((gap <= 10000000)::INT) FROM gaps"""
+HITS = """
+    SELECT floor(50.0 * cached_tokens / input_tokens), count(*), sum(input_tokens) FROM {trace} GROUP BY 1"""
+HITS_BY_MODEL = """
+    SELECT model, count(*), avg(least(cached_tokens / input_tokens, 1.0)), sum(cached_tokens) / sum(input_tokens),
+           median(cached_tokens / input_tokens)
+    FROM {trace} WHERE cached_tokens IS NOT NULL AND input_tokens > 0 GROUP BY model"""
+HITS_BY_USER = """
+    SELECT "user", count(*), avg(least(cached_tokens / input_tokens, 1.0)), sum(cached_tokens) / sum(input_tokens)
+    FROM {trace} WHERE cached_tokens IS NOT NULL AND input_tokens > 0 GROUP BY 1"""
+TTFT_BY_HIT = """
+    SELECT input_tokens // 2000, floor(10.0 * cached_tokens / input_tokens), count(*), quantile_cont(ttft_s, [0.5, 0.95])
+    FROM {trace} WHERE ttft_s > 0 AND ttft_s < 300 AND input_tokens BETWEEN 1 AND 31999 AND cached_tokens IS NOT NULL
+    GROUP BY ALL HAVING count(*) >= 200"""
 LATENCIES_BY_MODEL = """
     SELECT model, quantile_cont(ttft_s, [0.5, 0.9, 0.99]), quantile_cont(duration_s, [0.5, 0.9, 0.99]),
            quantile_cont(ttft_s / duration_s, 0.5)
@@ -58,16 +71,19 @@ QUERIES = {
     "stats": (RATES, LENGTHS),
     "burstiness": (GAPS_BY_MODEL,),
     "reuse-time": (GAPS_BY_USER_AND_MODEL,),
+    "hit-dist": (HITS,),
     "latency": (LATENCIES_BY_MODEL, LATENCY_BY_TOKENS, LATENCY_BY_LOAD),
 }
+WHOLE = {"hit-dist": (HITS, HITS_BY_MODEL, HITS_BY_USER, TTFT_BY_HIT)}
+"""Where the numbers at the heart of a command are a small part of what it reads, queries for what it gives besides."""
 
 
-def query(command: str, trace: str) -> None:
-    """Run DuckDB's queries for a command."""
+def query(command: str, trace: str, *, whole: bool) -> None:
+    """Run DuckDB's queries for a command, or those for the whole of it."""
     import duckdb
 
     connection = duckdb.connect()
-    for text in QUERIES[command]:
+    for text in WHOLE.get(command, QUERIES[command]) if whole else QUERIES[command]:
         connection.execute(text.format(trace=f"'{trace}/**/*.parquet'")).fetchall()
 
 
@@ -93,13 +109,14 @@ def main() -> None:
     parser.add_argument("command", choices=QUERIES)
     parser.add_argument("trace", help="a folder of Parquet files with the canonical columns")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--whole", action="store_true", help="have DuckDB compute what the command gives besides, too")
     parser.add_argument("--query", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options, more = parser.parse_known_args()
     if options.query:
-        query(options.command, options.trace)
+        query(options.command, options.trace, whole=options.whole)
         return
-    ours = [sys.executable, "-m", "llmtrace", options.command, options.trace, "--format", "json", "--quiet"]
-    theirs = [sys.executable, __file__, options.command, options.trace, "--query"]
+    ours = [sys.executable, "-m", "llmtrace", options.command, options.trace, "--format", "json", "--quiet", *more]
+    theirs = [sys.executable, __file__, options.command, options.trace, "--query", *(["--whole"] if options.whole else [])]
     pairs = [(measured(ours), measured(theirs)) for _ in range(options.runs)]
     for name, runs in zip(("llmtrace", "duckdb"), zip(*pairs, strict=True), strict=True):
         sys.stdout.write(f"{name:9}" + "".join(f"  {seconds:7.2f} s {gigabytes:5.2f} GB" for seconds, gigabytes in runs) + "\n")
