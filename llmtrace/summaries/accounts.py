@@ -11,7 +11,7 @@ Columns of a summary, one row per key, ascending, `UNKNOWN` among them where it 
     input_high, input_low   their sum is input_high · 2^32 + input_low, which no trace is long enough to wrap
     output_known, output_high, output_low   the same for output tokens
 
-`tokens` reads the sums.
+`tokens` reads the sums. `Accounts` takes requests, or the summaries of neighbouring parts, at the cost of what is new.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ import numpy as np
 import polars as pl
 from numba import njit
 
+from llmtrace.summaries.accumulator import Accumulator
 from llmtrace.summaries.cells import frozen
+from llmtrace.summaries.groups import Groups
+from llmtrace.summaries.interning import Interner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llmtrace.summaries.groups import Groups, Ids, Integers
-    from llmtrace.summaries.unions import Union
+    from llmtrace.summaries.interning import Ids, Integers, Keys
 
     Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
-__all__ = ["SCHEMA", "combine", "summarise", "tokens"]
+__all__ = ["SCHEMA", "Accounts", "combine", "tokens"]
 
 REQUESTS, FIRST, LAST, INSTANTS, INPUT, OUTPUT, FIELDS = 0, 1, 2, 3, 4, 7, 10
 """Columns of the table that kernels fill; from `INPUT` and `OUTPUT` on stand number, upper and lower part of a sum."""
@@ -44,44 +46,73 @@ _NAMES = (
 SCHEMA: Mapping[str, pl.DataType] = {"key": pl.UInt64(), "name": pl.String(), **dict.fromkeys(_NAMES, pl.Int64())}
 """The columns of a summary."""
 
+_SMALLEST = 1 << 10
 _LOWER_BITS = 32
 _LOWER = (1 << _LOWER_BITS) - 1
 
 
-def summarise(groups: Groups, names: pl.Series, times_us: Integers, inputs: Integers, outputs: Integers) -> pl.DataFrame:
-    """The accounts of a part.
+class Accounts(Accumulator[pl.DataFrame]):
+    """The accounts of requests in order of time."""
 
-    Args:
-        groups: its requests by key.
-        names: the name of each request's key.
-        times_us: arrivals, ascending.
-        inputs: input tokens, -1 where not known.
-        outputs: output tokens, the same.
-    """
-    order = groups.order
-    table, first_rows = np.zeros((order.size, FIELDS), np.int64), np.zeros(order.size, np.int64)
-    _fill(groups.ids, times_us, inputs, outputs, table, first_rows)
-    name = names.gather(first_rows[order]).alias("name")
-    return _frame(groups.labels["key"], name, table[order])
+    def __init__(self) -> None:
+        """Have none."""
+        self._keys = Interner()
+        self._names = [pl.Series("name", [], pl.String)]
+        self._table: Table = np.zeros((_SMALLEST, FIELDS), np.int64)
+
+    def count(self, keys: Keys, names: pl.Series, times_us: Integers, inputs: Integers, outputs: Integers) -> Ids:
+        """Take the next requests, and say which account each is of.
+
+        Args:
+            keys: theirs.
+            names: the names behind them.
+            times_us: arrivals, ascending.
+            inputs: input tokens, -1 where not known.
+            outputs: output tokens, the same.
+        """
+        known, ids = self._numbered(keys)
+        rows = np.empty(self._keys.keys.size - known, np.int64)
+        shown = frozen(ids, times_us, inputs, outputs)
+        _fill(shown, self._table, known, rows)
+        self._names.append(names.gather(rows))
+        return ids
+
+    def add(self, state: pl.DataFrame) -> None:
+        """Take the accounts of the next part."""
+        known, places = self._numbered(state["key"].to_numpy())
+        self._names.append(state["name"].filter(pl.Series(places >= known)))
+        own, places = frozen(np.ascontiguousarray(state.select(_NAMES).to_numpy()), places)
+        _add(own, places, self._table)
+
+    def groups(self, ids: Ids) -> Groups:
+        """The requests with these accounts, as groups."""
+        order = np.argsort(self._keys.keys)
+        return Groups(ids, order, {"key": pl.Series(self._keys.keys[order])})
+
+    def total(self) -> pl.DataFrame:
+        """The accounts of all that was taken."""
+        order = np.argsort(self._keys.keys)
+        names, table = pl.concat(self._names).gather(order), self._table[order]
+        columns = (pl.Series(field, table[:, place]) for place, field in enumerate(_NAMES))
+        return pl.DataFrame([pl.Series("key", self._keys.keys[order]), names, *columns])
+
+    def _numbered(self, keys: Keys) -> tuple[int, Ids]:
+        """How many keys were known, and the number of each of these, for which there is room now."""
+        known = self._keys.keys.size
+        ids, count = self._keys.add(keys), self._keys.keys.size
+        if count > len(self._table):
+            wider = np.zeros((2 * count, FIELDS), np.int64)
+            wider[:known] = self._table[:known]
+            self._table = wider
+        return known, ids
 
 
-def combine(frames: Sequence[pl.DataFrame], union: Union) -> pl.DataFrame:
-    """The accounts of neighbouring parts, in order of time.
-
-    Args:
-        frames: theirs.
-        union: of their keys.
-    """
-    if len(frames) == 1:
-        return frames[0]
-    table, rows = np.zeros((union.keys.size, FIELDS), np.int64), np.zeros(union.keys.size, np.int64)
-    start = 0
-    for frame, where in zip(frames, union.places, strict=True):
-        own, there = frozen(np.ascontiguousarray(frame.select(_NAMES).to_numpy()), where)
-        _add(own, there, table, rows, start)
-        start += frame.height
-    names = pl.concat([frame["name"] for frame in frames]).gather(rows)
-    return _frame(pl.Series(union.keys), names, table)
+def combine(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The accounts of neighbouring parts, in order of time."""
+    together = Accounts()
+    for frame in frames:
+        together.add(frame)
+    return together.total()
 
 
 def tokens(side: str) -> pl.Expr:
@@ -90,58 +121,47 @@ def tokens(side: str) -> pl.Expr:
     return pl.when(pl.col(f"{side}_known") > 0).then(upper * (1 << _LOWER_BITS) + lower)
 
 
-def _frame(key: pl.Series, name: pl.Series, table: Table) -> pl.DataFrame:
-    columns = (pl.Series(field, table[:, place]) for place, field in enumerate(_NAMES))
-    return pl.DataFrame([key.alias("key"), name, *columns])
-
-
 @njit(nogil=True, cache=True)
-def _fill(ids: Ids, times: Integers, inputs: Integers, outputs: Integers, table: Table, first_rows: Integers) -> None:
+def _fill(columns: tuple[Ids, Integers, Integers, Integers], table: Table, known: int, first_rows: Integers) -> None:
+    """Count requests; and of each key beyond those that are known the row in which it comes first."""
+    ids, times, inputs, outputs = columns
     for row in range(ids.size):
         one, time = ids[row], times[row]
         if table[one, REQUESTS] == 0:
             table[one, FIRST] = time
             table[one, INSTANTS] = 1
-            first_rows[one] = row
+            first_rows[one - known] = row
         else:
             table[one, INSTANTS] += time != table[one, LAST]
         table[one, REQUESTS] += 1
         table[one, LAST] = time
         _count(table, one, INPUT, inputs[row])
         _count(table, one, OUTPUT, outputs[row])
-    for one in range(len(table)):
-        _carry(table, one)
 
 
 @njit(nogil=True, cache=True)
 def _count(table: Table, one: int, side: int, value: int) -> None:
-    """Add a value that is known; its lower half stays below 2^63 for 2^31 rows."""
-    known = value >= 0
-    counted = value if known else 0
-    table[one, side] += known
-    table[one, side + 1] += counted >> _LOWER_BITS
-    table[one, side + 2] += counted & _LOWER
+    """Add a value that is known, and keep the lower part of the sum below 2^32."""
+    if value >= 0:
+        lower = table[one, side + 2] + (value & _LOWER)
+        table[one, side] += 1
+        table[one, side + 1] += (value >> _LOWER_BITS) + (lower >> _LOWER_BITS)
+        table[one, side + 2] = lower & _LOWER
 
 
 @njit(nogil=True, cache=True)
-def _carry(table: Table, one: int) -> None:
-    for side in (INPUT, OUTPUT):
-        table[one, side + 1] += table[one, side + 2] >> _LOWER_BITS
-        table[one, side + 2] &= _LOWER
-
-
-@njit(nogil=True, cache=True)
-def _add(own: Table, places: Ids, table: Table, rows: Integers, start: int) -> None:
-    """Add the accounts of the next part; `rows` has the first row of each key among those of all parts, counted from `start`."""
+def _add(own: Table, places: Ids, table: Table) -> None:
+    """Add the accounts of the next part."""
     for row in range(places.size):
         one = places[row]
         if table[one, REQUESTS] == 0:
             table[one] = own[row]
-            rows[one] = start + row
             continue
         table[one, INSTANTS] += own[row, INSTANTS] - (own[row, FIRST] == table[one, LAST])
         table[one, REQUESTS] += own[row, REQUESTS]
         table[one, LAST] = own[row, LAST]
-        for field in range(INPUT, FIELDS):
-            table[one, field] += own[row, field]
-        _carry(table, one)
+        for side in (INPUT, OUTPUT):
+            lower = table[one, side + 2] + own[row, side + 2]
+            table[one, side] += own[row, side]
+            table[one, side + 1] += own[row, side + 1] + (lower >> _LOWER_BITS)
+            table[one, side + 2] = lower & _LOWER

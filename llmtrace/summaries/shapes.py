@@ -9,13 +9,15 @@ Columns of a summary, one row per key, ascending:
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from llmtrace.summaries import cells, profiles
-from llmtrace.summaries.gaps import NOWHERE
+from llmtrace.summaries import profiles
+from llmtrace.summaries.cells import frozen, lists, merge, read
+from llmtrace.summaries.gaps import align
 from llmtrace.summaries.histogram import bucket_starts, tallied
 from llmtrace.summaries.quantiles import quantiles
 
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 
     from llmtrace.summaries.cells import Cells
     from llmtrace.summaries.groups import Groups, Integers
-    from llmtrace.summaries.profiles import Rows
-    from llmtrace.summaries.unions import Union
 
     Floats = npt.NDArray[np.float64]
 
@@ -57,20 +57,9 @@ def summarise(groups: Groups, inputs: Integers, outputs: Integers) -> pl.DataFra
     return _frame(groups.labels["key"], [tallied(groups, offsets, values, profiles.BITS) for values in (inputs, outputs)])
 
 
-def combine(frames: Sequence[pl.DataFrame], union: Union) -> pl.DataFrame:
-    """The shapes of several parts.
-
-    Args:
-        frames: theirs.
-        union: of their keys.
-    """
-    if len(frames) == 1:
-        return frames[0]
-    rows, base = np.full((union.keys.size, len(frames)), NOWHERE, np.int64), 0
-    for column, (frame, where) in enumerate(zip(frames, union.places, strict=True)):
-        rows[where, column] = np.arange(base, base + frame.height)
-        base += frame.height
-    return _frame(pl.Series(union.keys), [_joined(frames, side, rows) for side in SIDES])
+def combine(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The shapes of several parts."""
+    return reduce(_joined, frames)
 
 
 def medians(frame: pl.DataFrame, side: str) -> Floats:
@@ -88,12 +77,14 @@ def _middles(buckets: pl.Series) -> pl.Series:
     return pl.Series((first.astype(np.float64) + last.astype(np.float64)) / 2).set(buckets.is_null(), None)
 
 
-def _joined(frames: Sequence[pl.DataFrame], side: str, rows: Rows) -> Cells:
-    sides = [cells.read(frame, f"{side}_buckets", f"{side}_counts") for frame in frames]
-    return profiles.join(sides, rows, np.empty(0, np.uint32), np.zeros(len(rows), np.int64))
+def _joined(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    keys, ours, theirs = align(*(frozen(frame["key"].to_numpy())[0] for frame in (left, right)))
+    names = ((f"{side}_buckets", f"{side}_counts") for side in SIDES)
+    merged = [merge(read(left, *name), ours, read(right, *name), theirs) for name in names]
+    return _frame(pl.Series(keys), merged)
 
 
 def _frame(key: pl.Series, histograms: Sequence[Cells]) -> pl.DataFrame:
     named = zip(SIDES, histograms, strict=True)
-    lists = (column for side, found in named for column in cells.lists(found, f"{side}_buckets", f"{side}_counts"))
-    return pl.DataFrame([key.alias("key"), *lists])
+    columns = (column for side, found in named for column in lists(found, f"{side}_buckets", f"{side}_counts"))
+    return pl.DataFrame([key.alias("key"), *columns])

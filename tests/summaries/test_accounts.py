@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from llmtrace.summaries import accounts
-from llmtrace.summaries.groups import group
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.unions import unite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,15 +25,18 @@ ROWS = st.lists(st.tuples(st.integers(-3, 9), st.sampled_from([UNKNOWN, 3, 7, 2*
 SCHEMA = {"time_us": pl.Int64, "key": pl.UInt64, "input": pl.Int64, "output": pl.Int64}
 
 
-def summarised(rows: Rows) -> pl.DataFrame:
+def summarised(rows: Rows, lot: int = 40) -> pl.DataFrame:
+    """The accounts of requests that come in lots of so many."""
+    together = accounts.Accounts()
     frame = pl.DataFrame(rows, SCHEMA, orient="row")
     names = frame.select(pl.when(pl.col("key") != UNKNOWN).then(pl.format("key {}", "key"))).to_series()
-    times, inputs, outputs = (frame[name].to_numpy() for name in ("time_us", "input", "output"))
-    return accounts.summarise(group(frame, "key"), names, times, inputs, outputs)
-
-
-def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return accounts.combine(frames, unite([frame["key"].to_numpy() for frame in frames]))
+    for start in range(0, len(rows), lot):
+        keys, *columns = (frame[name][start : start + lot].to_numpy() for name in ("key", "time_us", "input", "output"))
+        ids = together.count(keys, names[start : start + lot], *columns)
+        found = together.groups(ids)
+        ranks = dict(zip(found.order.tolist(), found.labels["key"].to_list(), strict=True))
+        assert [ranks[one] for one in ids.tolist()] == keys.tolist()
+    return together.total()
 
 
 def of_parts(rows: Rows, cuts: list[int]) -> list[pl.DataFrame]:
@@ -50,7 +51,7 @@ def added(values: list[int]) -> int | None:
 
 @given(rows=ROWS, cuts=st.lists(st.integers(0, 30), max_size=3))
 def test_an_account_has_what_a_loop_over_its_requests_finds(rows: Rows, cuts: list[int]) -> None:
-    found = together(of_parts(rows, cuts))
+    found = accounts.combine(of_parts(rows, cuts))
     expected = []
     for key in sorted({row[1] for row in rows}):
         own = [row for row in rows if row[1] == key]
@@ -67,8 +68,9 @@ def test_cuts_and_groupings_of_them_change_nothing(rows: Rows, cuts: list[int]) 
     first, *others = of_parts(rows, cuts)
     one_by_one = first
     for other in others:
-        one_by_one = together([one_by_one, other])
+        one_by_one = accounts.combine([one_by_one, other])
     whole = summarised(rows)
+    assert_frame_equal(summarised(rows, 7), whole)
     assert dict(whole.schema) == dict(accounts.SCHEMA)
     assert_frame_equal(one_by_one, whole)
-    assert_frame_equal(together([first, *others]), whole)
+    assert_frame_equal(accounts.combine([first, *others]), whole)

@@ -16,7 +16,6 @@ from llmtrace.summaries import profiles, shapes
 from llmtrace.summaries.groups import group
 from llmtrace.summaries.histogram import relative_error
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.unions import unite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,18 +31,14 @@ def summarised(rows: Rows) -> pl.DataFrame:
     return shapes.summarise(group(frame, "key"), frame["input"].to_numpy(), frame["output"].to_numpy())
 
 
-def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return shapes.combine(frames, unite([frame["key"].to_numpy() for frame in frames]))
-
-
 @given(rows=ROWS, cuts=st.lists(st.integers(0, 40), max_size=3))
 def test_medians_are_within_their_bound_whatever_the_cut(rows: Rows, cuts: list[int]) -> None:
     borders = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     parts = [summarised(rows[start:end]) for start, end in pairwise(borders)]
-    found = together(parts)
+    found = shapes.combine(parts)
     assert dict(summarised(rows).schema) == dict(shapes.SCHEMA)
     assert_frame_equal(found, summarised(rows))
-    assert_frame_equal(together([parts[0], together(parts[1:])]) if parts[1:] else found, found)
+    assert_frame_equal(shapes.combine([parts[0], shapes.combine(parts[1:])]) if parts[1:] else found, found)
     assert found["key"].to_list() == sorted({row[0] for row in rows})
     for place, side in ((1, "input"), (2, "output")):
         for key, median in zip(found["key"].to_list(), shapes.medians(found, side).tolist(), strict=True):

@@ -1,0 +1,191 @@
+"""The analysis `popularity`: what it keeps of a part, how parts are put together, and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+import polars as pl
+
+from llmtrace.analyses.popularity import concentration, entities, notes, overview
+from llmtrace.analyses.popularity.definitions import DEFINITIONS
+from llmtrace.errors import UsageError
+from llmtrace.result import Result
+from llmtrace.schema import succeeded
+from llmtrace.summaries import accounts, crosstab, keys, parameters, profiles, shapes
+from llmtrace.summaries.accumulator import Accumulator, Counter, Tables
+from llmtrace.summaries.pooled import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from llmtrace.analyses.base import State
+
+__all__ = ["MOST_USERS", "Popularity"]
+
+MOST_USERS = 1_000
+"""How many users are listed unless more are asked for."""
+
+PIECE = 1 << 16
+"""Requests that are looked at together."""
+
+_NAMED = ("user", "model")
+_TOKENS = ("input_tokens", "output_tokens")
+_SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
+    "users": accounts.SCHEMA,
+    "models": accounts.SCHEMA,
+    "user_shapes": shapes.SCHEMA,
+    "model_lengths": entities.MODEL_LENGTHS.schema,
+    **crosstab.SCHEMAS,
+}
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """How requests and tokens are spread over models and users, and what each of them is like.
+
+    Attributes:
+        most_users: how many users the table `users` lists, those with most requests first; None for all of them.
+
+    Raises:
+        UsageError: if `most_users` is less than 1.
+    """
+
+    name: ClassVar[str] = "popularity"
+    requires: ClassVar[frozenset[str]] = frozenset()
+    uses: ClassVar[frozenset[str]] = frozenset({"timestamp", *_NAMED, *_TOKENS, "status"})
+
+    most_users: int | None = MOST_USERS
+
+    def __post_init__(self) -> None:
+        """Check the number of users."""
+        if self.most_users is not None and self.most_users < 1:
+            raise UsageError(f"{self.most_users} users: there is nothing to list", "Give a number from 1 on, or None for all.")
+
+    def for_span(self, first: datetime, last: datetime) -> Self:
+        """Itself: nothing depends on the span."""
+        del first, last
+        return self
+
+    def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
+        """The plan that summarises a part: a table per key of the state."""
+        made: dict[str, pl.DataFrame] = {}
+        # One plan makes all tables and the plan of each table takes its own.
+        once = _prepared(part).map_batches(partial(_make, made=made), schema={"tables": pl.UInt32}).cache()
+        return {
+            "parameters": parameters.plan(
+                most_users=self.most_users, bits_by_model=entities.BITS_BY_MODEL, bits_by_user=profiles.BITS
+            ),
+            **{
+                name: once.map_batches(partial(_take, name=name, made=made), schema=dict(schema))
+                for name, schema in _SCHEMAS.items()
+            },
+        }
+
+    def combine(self, states: Sequence[State]) -> State:
+        """One state from those of neighbouring parts, in order of time.
+
+        Raises:
+            ValueError: if they were made with different parameters.
+        """
+        together = self.accumulator()
+        for state in states:
+            together.add(state)
+        return together.total()
+
+    def accumulator(self) -> Accumulator[State]:
+        """One that takes part after part, most of it in place."""
+        return _Together()
+
+    def finish(self, state: State) -> Result:
+        """The result: shares and exponents as scalars, `models` as the primary table."""
+        found = entities.read(state)
+        spreads = [
+            concentration.spread(frame, of, by)
+            for of, frame in (("model", found.models), ("user", found.users))
+            for by in ("requests", "tokens")
+        ]
+        tables = {
+            "models": entities.models_table(found),
+            "users": entities.users_table(found, self.most_users),
+            "concentration": concentration.table(spreads),
+            "zipf": concentration.zipf_table(spreads),
+            "rank_frequency": concentration.rank_frequency(spreads),
+            "user_breadth": entities.user_breadth(found),
+            "user_lengths": entities.user_lengths(found),
+        }
+        return Result(
+            command=self.name,
+            parameters={"most_users": self.most_users},
+            scalars=overview.scalars(found, spreads),
+            tables=tables,
+            primary="models",
+            notes=notes.notes(found, spreads, tables),
+            definitions=DEFINITIONS,
+            shown=("concentration", "zipf"),
+        )
+
+
+class _Together(Accumulator["State"]):
+    """Brings states together, accounts and histograms of models in place."""
+
+    def __init__(self) -> None:
+        self._tables = Tables(
+            {
+                "parameters": Counter(parameters.combine),
+                "users": accounts.Accounts(),
+                "models": accounts.Accounts(),
+                "model_lengths": Pool(tuple(entities.PAIRED.values()), entities.BITS_BY_MODEL),
+                "user_shapes": Counter(shapes.combine),
+            }
+        )
+        self._pairs = Counter(crosstab.combine)
+
+    def add(self, state: State) -> None:
+        self._tables.add(state)
+        self._pairs.add({name: state[name] for name in crosstab.SCHEMAS})
+
+    def total(self) -> State:
+        return {**self._tables.total(), **self._pairs.total()}
+
+
+def _prepared(part: pl.LazyFrame) -> pl.LazyFrame:
+    """Names and their keys, arrivals in microseconds, and tokens; -1 for those of failed requests and for unknown ones."""
+    tokens = (pl.when(succeeded()).then(column).fill_null(-1).alias(column) for column in _TOKENS)
+    keyed = (keys.key(column).alias(f"{column}_key") for column in _NAMED)
+    return part.select(pl.col("timestamp").to_physical().alias("time_us"), *_NAMED, *keyed, *tokens)
+
+
+def _make(frame: pl.DataFrame, *, made: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    made.update(_tables(frame))
+    return pl.DataFrame({"tables": [len(made)]}, schema={"tables": pl.UInt32})
+
+
+def _take(_: pl.DataFrame, *, name: str, made: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    return made.pop(name)
+
+
+def _tables(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The state of a part, which is read in pieces that stay in a processor's cache."""
+    users, models = accounts.Accounts(), accounts.Accounts()
+    user_ids, model_ids = np.empty((2, frame.height), np.uint32)
+    paired = np.empty((2, frame.height), np.int64)
+    for start in range(0, frame.height, PIECE):
+        piece = frame[start : start + PIECE]
+        times_us, *tokens = (piece[name].to_numpy() for name in ("time_us", *_TOKENS))
+        for who, name, ids in ((users, "user", user_ids), (models, "model", model_ids)):
+            ids[start : start + PIECE] = who.count(piece[f"{name}_key"].to_numpy(), piece[name], times_us, *tokens)
+        positive = (tokens[0] > 0) & (tokens[1] > 0)
+        for side, own in zip(paired, tokens, strict=True):
+            side[start : start + PIECE] = np.where(positive, own, -1)
+    by_user, by_model = users.groups(user_ids), models.groups(model_ids)
+    return {
+        "users": users.total(),
+        "models": models.total(),
+        "user_shapes": shapes.summarise(by_user, *paired),
+        "model_lengths": entities.model_lengths(by_model, *paired),
+        **crosstab.summarise(by_user, by_model),
+    }
