@@ -19,7 +19,7 @@ from llmtrace.errors import UsageError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["DAY", "HOUR", "Interval", "microseconds"]
+__all__ = ["DAY", "HOUR", "Interval", "end_of_run", "microseconds"]
 
 _UNITS_US = {"w": 604_800_000_000, "d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000}
 _EPOCH = datetime(1970, 1, 1)
@@ -119,8 +119,8 @@ def microseconds(time: datetime) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _end_of_run(times: npt.NDArray[np.int64], row: int, end: int) -> int:
-    """The first row after `row` whose time is at least `end`, by doubling steps and then halving them."""
+def end_of_run(times: npt.NDArray[np.int64], row: int, end: int) -> int:
+    """The first row after `row` whose time is at least `end`, by doubling steps and then halving them; for kernels."""
     step = 1
     while row + step < times.size and times[row + step] < end:
         row += step
@@ -134,15 +134,17 @@ def _end_of_run(times: npt.NDArray[np.int64], row: int, end: int) -> int:
 
 @njit(nogil=True, cache=True)
 def _runs(times: npt.NDArray[np.int64], width: int, origin: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    runs, row = 0, 0
-    while row < times.size:
-        row = _end_of_run(times, row, _start(times[row], width, origin) + width)
+    if not times.size:
+        return np.zeros(1, np.int64), np.empty(0, np.int64)
+    # There are no more runs than times, nor than intervals from the first time to the last.
+    room = min(times.size, (times[-1] - times[0]) // width + 2)
+    borders, starts = np.zeros(room + 1, np.int64), np.empty(room, np.int64)
+    runs = 0
+    while borders[runs] < times.size:
+        starts[runs] = _start(times[borders[runs]], width, origin)
+        borders[runs + 1] = end_of_run(times, borders[runs], starts[runs] + width)
         runs += 1
-    borders, starts = np.zeros(runs + 1, np.int64), np.empty(runs, np.int64)
-    for run in range(runs):
-        starts[run] = _start(times[borders[run]], width, origin)
-        borders[run + 1] = _end_of_run(times, borders[run], starts[run] + width)
-    return borders, starts
+    return borders[: runs + 1], starts[:runs]
 
 
 @njit(nogil=True, cache=True)

@@ -173,8 +173,9 @@ def _squares(times: Integers, borders: Integers) -> Integers:
     """Σ gap² of the gaps between rows of the same run."""
     found = np.empty(borders.size - 1, np.int64)
     for run in range(found.size):
-        total = 0
-        for row in range(borders[run] + 1, borders[run + 1]):
-            total += (times[row] - times[row - 1]) ** 2
-        found[run] = total
+        inside = times[borders[run] : borders[run + 1]]
+        found[run] = 0
+        for row in range(1, inside.size):
+            gap = inside[row] - inside[row - 1]
+            found[run] += gap * gap
     return found
