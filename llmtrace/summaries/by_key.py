@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from llmtrace.summaries.groups import Ids, Integers, Keys
 
-__all__ = ["combine_names", "plan", "read"]
+__all__ = ["combine_names", "grouped", "plan", "read"]
 
 
 def plan(frame: pl.LazyFrame, by: str, name: str | None = None) -> pl.LazyFrame:
@@ -44,6 +44,21 @@ def read(frame: pl.DataFrame) -> tuple[Keys, Integers, Integers]:
     """Such rows as arrays: the keys, the arrivals key by key, and where those of each begin, and the number of all."""
     offsets, times = list_parts(frame["arrivals"])
     return frame["key"].to_numpy(), times, offsets
+
+
+def grouped(keys: Keys) -> tuple[Keys, Integers, Integers]:
+    """The rows of several frames, one below the other, key by key.
+
+    Returns:
+        The keys, ascending; the rows, key by key, those of each in their order; and where each key begins, and the number of all.
+
+    >>> grouped(np.array([3, 7, 3], np.uint64))
+    (array([3, 7], dtype=uint64), array([0, 2, 1]), array([0, 2, 3]))
+    """
+    order = np.argsort(keys, kind="stable")
+    ascending = keys[order]
+    starts = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1])[: keys.size])
+    return ascending[starts], order, np.append(starts, keys.size)
 
 
 def combine_names(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

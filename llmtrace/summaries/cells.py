@@ -27,7 +27,7 @@ _DENSE = 8
 """Rows that fill more than one in so many cells of their range are added up in an array over all of it."""
 _LARGEST = np.iinfo(np.int64).max
 
-__all__ = ["Cells", "frozen", "insert", "list_of", "list_parts", "lists", "merge", "read"]
+__all__ = ["Cells", "frozen", "list_of", "list_parts", "lists", "merge", "read"]
 
 
 def frozen(*arrays: Places) -> tuple[Any, ...]:
@@ -82,21 +82,6 @@ def merge(left: Cells, left_rows: Places, right: Cells, right_rows: Places) -> C
     offsets = _merge_rows(sides[0], rows[0], sides[1], rows[1], places, numbers)
     merged = offsets, places[: offsets[-1]], numbers[: offsets[-1]]
     return merged if _largest(merged) >> 32 else (*merged[:2], merged[2].astype(np.uint32, copy=False))
-
-
-@njit(nogil=True, cache=True)
-def insert(place: int, places: Places, numbers: Counts, first: int, size: int) -> int:
-    """Count one more of a cell among the ascending ones from `first` up to `size`, for kernels with few cells; the new size."""
-    row = size
-    while row > first and places[row - 1] > place:
-        row -= 1
-    if row > first and places[row - 1] == place:
-        numbers[row - 1] += 1
-        return size
-    for moved in range(size, row, -1):
-        places[moved], numbers[moved] = places[moved - 1], numbers[moved - 1]
-    places[row], numbers[row] = place, 1
-    return size + 1
 
 
 def _largest(cells: Cells) -> int:

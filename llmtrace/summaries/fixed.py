@@ -15,7 +15,7 @@ from numba import njit
 if TYPE_CHECKING:
     from llmtrace.summaries.groups import Integers
 
-__all__ = ["LOG_UNIT", "added", "added_half", "fixed_log", "fixed_logs"]
+__all__ = ["LOG_UNIT", "added", "fixed_log", "fixed_logs"]
 
 LOG_BITS = 26
 LOG_UNIT = 1 / (1 << LOG_BITS)
@@ -52,14 +52,6 @@ def added(high: np.uint64, low: np.uint64, x: np.uint64, y: np.uint64) -> tuple[
         shifted = cross << _HALF
         product += shifted
         high += x_high * y_high + (cross >> _HALF) + (_ONE if product < shifted else _ZERO)
-    low += product
-    return high + (_ONE if low < product else _ZERO), low
-
-
-@njit(nogil=True, cache=True)
-def added_half(high: np.uint64, low: np.uint64, x: np.uint64, y: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """The same for factors below 2^32."""
-    product = x * y
     low += product
     return high + (_ONE if low < product else _ZERO), low
 

@@ -22,18 +22,16 @@ Parts are disjoint in time, so only the first and the last hour of a part can go
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numba import njit
 
-from llmtrace.summaries import by_key, cells, moments
-from llmtrace.summaries.cells import frozen, insert
-from llmtrace.summaries.gaps import NOWHERE, align
-from llmtrace.summaries.histogram import bucket_of
-from llmtrace.summaries.intervals import HOUR
+from llmtrace.summaries import by_key, cells, marked, moments
+from llmtrace.summaries.cells import frozen
+from llmtrace.summaries.histogram import bucket_indices
+from llmtrace.summaries.intervals import HOUR, end_of_run
 from llmtrace.summaries.summary import Summary
 
 if TYPE_CHECKING:
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from llmtrace.summaries.groups import Integers
 
     Wide = npt.NDArray[np.uint64]
-    Buckets = npt.NDArray[np.uint32]
     Tables = Mapping[str, pl.DataFrame]
 
 __all__ = ["BITS", "BUSY_REQUESTS", "CV_UNIT", "LIMITS", "VALID_GAPS", "closed", "combine", "summaries"]
@@ -66,7 +63,8 @@ _OPEN: Mapping[str, pl.DataType] = {
     "positive": pl.Int64(),
     "squares": pl.UInt64(),
 }
-_FIELDS = ("requests", "first_us", "last_us", "positive", "squares")
+_FIELDS = ("hour_us", "requests", "first_us", "last_us", "positive")
+_HOUR_US = HOUR.width_us
 LIMITS = (1, 2)
 _ADDED = ("busy", "requests", "squares", "valid", "valid_requests", "cv_sum", "above_1", "above_2")
 _LEAST, _MOST = ("least_requests", "least_cv"), ("most_requests", "most_cv")
@@ -78,12 +76,12 @@ _CLOSED: Mapping[str, pl.DataType] = {
     **{name: pl.List(pl.UInt32()) for pair in _LISTS.items() for name in pair},
 }
 _FARTHEST = np.iinfo(np.int64).max
-_JOIN: Mapping[str, tuple[np.ufunc, int]] = {
-    **dict.fromkeys(_ADDED, (np.add, 0)),
-    **dict.fromkeys(_LEAST, (np.minimum, _FARTHEST)),
-    **dict.fromkeys(_MOST, (np.maximum, -1)),
+_JOIN: Mapping[str, np.ufunc] = {
+    **dict.fromkeys(_ADDED, np.add),
+    **dict.fromkeys(_LEAST, np.minimum),
+    **dict.fromkeys(_MOST, np.maximum),
 }
-"""How totals of two parts are joined, and what stands for a key that one of them does not have."""
+"""How totals of several parts are joined."""
 
 
 def summaries() -> dict[str, Summary]:
@@ -93,13 +91,18 @@ def summaries() -> dict[str, Summary]:
 
 
 def combine(states: Sequence[Tables]) -> dict[str, pl.DataFrame]:
-    """Both tables of all parts, which are neighbours in order of time."""
-    return reduce(_joined, [{name: state[name] for name in ("open_hours", "hours")} for state in states])
+    """Both tables of all parts, which are neighbours in order of time: hours that are now between others are closed."""
+    rows = _united(pl.concat([state["open_hours"] for state in states]))
+    is_edge = pl.col("hour_us").is_in([rows["hour_us"].min(), rows["hour_us"].max()])
+    return {
+        "open_hours": rows.filter(is_edge),
+        "hours": _joined([*(state["hours"] for state in states), _folded(rows.filter(~is_edge))]),
+    }
 
 
 def closed(state: Tables) -> pl.DataFrame:
     """The table of closed hours with those that are still open added."""
-    return _merge(state["hours"], _folded(state["open_hours"]))
+    return _joined([state["hours"], _folded(state["open_hours"])])
 
 
 def _open(frame: pl.DataFrame) -> pl.DataFrame:
@@ -121,40 +124,30 @@ def _by_hour(frame: pl.DataFrame, *, inner: bool, least: int) -> pl.DataFrame:
     if frame.is_empty():
         return pl.DataFrame(schema=_OPEN)
     keys, times, offsets = by_key.read(frame)
-    edges = np.array([HOUR.floor_us(times.min()), HOUR.floor_us(times.max())])
-    times, offsets, edges = frozen(times, offsets, edges)
-    places, start, *columns = _walk(times, offsets, edges, HOUR.width_us, least, int(inner))
-    return pl.DataFrame(dict(zip(_OPEN, [start, keys[places], *columns], strict=True)), schema=_OPEN)
+    first, last = HOUR.floor_us(times[offsets[:-1]].min()), HOUR.floor_us(times[offsets[1:] - 1].max())
+    times, offsets = frozen(times, offsets)
+    places, *fields, squares = _walk(times, offsets, (first + HOUR.width_us, last), least, int(inner)).T
+    columns = [pl.Series("key", keys[places]), *map(pl.Series, _FIELDS, fields), pl.Series("squares", squares.view(np.uint64))]
+    return pl.DataFrame(columns).select(*_OPEN)
 
 
-def _joined(left: dict[str, pl.DataFrame], right: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """Hours that meet at the border are united; those that are now between others are closed."""
-    ours, theirs = left["open_hours"], right["open_hours"]
-    if ours.is_empty() or theirs.is_empty():
-        return left if theirs.is_empty() else right
-    rows = _united(ours, theirs) if ours["hour_us"][-1] == theirs["hour_us"][0] else pl.concat([ours, theirs])
-    starts = rows["hour_us"].to_numpy()
-    first, last = np.searchsorted(starts, starts[0], "right"), np.searchsorted(starts, starts[-1], "left")
-    between, edges = rows[first : max(first, last)], pl.concat([rows[:first], rows[max(first, last) :]])
-    return {"open_hours": edges, "hours": reduce(_merge, [left["hours"], right["hours"], _folded(between)])}
+def _united(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the same hour and key as one, with the gaps between them, in order of hour and key.
 
-
-def _united(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-    """Rows of both sides in order of hour and key, those of the same hour and key as one."""
-    hour = right["hour_us"][0]
-    last = np.searchsorted(left["hour_us"].to_numpy(), hour, "left")
-    first = np.searchsorted(right["hour_us"].to_numpy(), hour, "right")
-    keys, ours, theirs = align(left["key"][last:].to_numpy(), right["key"][:first].to_numpy())
-    joined = _join(*frozen(_fields(left[last:]), ours, _fields(right[:first]), theirs))
-    *fields, squares = (joined[:, place] for place in range(len(_FIELDS)))
-    shared = dict(zip(_OPEN, [np.full(keys.size, hour), keys, *fields, squares.view(np.uint64)], strict=True))
-    return pl.concat([left[:last], pl.DataFrame(shared, schema=_OPEN), right[first:]])
-
-
-def _fields(frame: pl.DataFrame) -> Integers:
-    """A row of `_FIELDS` for each row, the squares by their bits."""
-    rows = frame.select(pl.col(_FIELDS[:-1]), pl.col("squares").reinterpret(signed=True)).to_numpy()
-    return np.ascontiguousarray(rows)
+    Args:
+        rows: in order of time for each key.
+    """
+    hour, key = pl.col("hour_us"), pl.col("key")
+    goes_on = (hour == hour.shift()) & (key == key.shift())
+    gap = pl.when(goes_on).then(pl.col("first_us") - pl.col("last_us").shift())
+    positive = pl.col("positive") + (pl.col("gap") > 0).fill_null(value=False)
+    squares = pl.col("squares") + pl.col("gap").fill_null(0).cast(pl.UInt64).pow(2)
+    return (
+        rows.sort("hour_us", "key", maintain_order=True)
+        .with_columns(gap=gap)
+        .group_by("hour_us", "key", maintain_order=True)
+        .agg(pl.col("requests").sum(), pl.col("first_us").first(), pl.col("last_us").last(), positive.sum(), squares.sum())
+    )
 
 
 def _folded(hours: pl.DataFrame) -> pl.DataFrame:
@@ -164,11 +157,19 @@ def _folded(hours: pl.DataFrame) -> pl.DataFrame:
         return pl.DataFrame(schema=_CLOSED)
     keys, starts = np.unique(busy["key"].to_numpy(), return_index=True)
     requests, cvs = busy["requests"].to_numpy(), _cvs(busy)
-    offsets, loads, cvs = frozen(np.append(starts, busy.height), requests, cvs)
-    lists = cells.lists(_histogram(offsets, loads, BITS), "load_buckets", "load_counts")
-    lists += cells.lists(_histogram(offsets, cvs, BITS), "cv_buckets", "cv_counts")
+    offsets = np.append(starts, busy.height)
+    lists = cells.lists(_histogram(offsets, requests), "load_buckets", "load_counts")
+    lists += cells.lists(_histogram(offsets, cvs), "cv_buckets", "cv_counts")
     totals = _totals(starts, requests, cvs)
     return pl.DataFrame([pl.Series("key", keys), *(pl.Series(name, totals[name]) for name in _TOTALS), *lists])
+
+
+def _histogram(offsets: Integers, values: Integers) -> Cells:
+    """The buckets of each key's values; negative ones are none."""
+    known = values >= 0
+    buckets = bucket_indices(values[known], BITS).astype(np.uint32)
+    each = np.append(0, known.cumsum()), buckets, np.ones(buckets.size, np.uint32)
+    return marked.added_up(each, np.arange(values.size), offsets)
 
 
 def _cvs(hours: pl.DataFrame) -> Integers:
@@ -201,88 +202,69 @@ def _totals(starts: Integers, requests: Integers, cvs: Integers) -> dict[str, np
     }
 
 
-def _merge(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-    if left.is_empty() or right.is_empty():
-        return left if right.is_empty() else right
-    keys, ours, theirs = align(left["key"].to_numpy(), right["key"].to_numpy())
+def _joined(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of several tables, those of the same key as one."""
+    rows = pl.concat(tables, how="vertical_relaxed")
+    keys, order, starts = by_key.grouped(rows["key"].to_numpy())
     columns = [pl.Series("key", keys)]
-    for name in _TOTALS:
-        join, nothing = _JOIN[name]
-        sides = (
-            np.where(rows == NOWHERE, nothing, side[name].to_numpy()[rows]) for side, rows in ((left, ours), (right, theirs))
-        )
-        columns.append(pl.Series(name, join(*sides)))
+    columns += [pl.Series(name, _JOIN[name].reduceat(rows[name].to_numpy()[order], starts[:-1])) for name in _TOTALS]
     for name, counts in _LISTS.items():
-        merged = cells.merge(cells.read(left, name, counts), ours, cells.read(right, name, counts), theirs)
-        columns += cells.lists(merged, name, counts)
+        columns += cells.lists(marked.added_up(cells.read(rows, name, counts), order, starts), name, counts)
     return pl.DataFrame(columns)
 
 
 @njit(nogil=True, cache=True)
-def _walk(
-    times: Integers, offsets: Integers, edges: Integers, width: int, least: int, inner: int
-) -> tuple[Integers, Integers, Integers, Integers, Integers, Integers, Wide]:
-    """The hours between the edges (or at them) that have enough requests: place of the key, start, and what `_OPEN` has."""
-    room = times.size // least
-    at, start, requests = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    first, last, positive = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    squares = np.empty(room, np.uint64)
-    found = 0
+def _walk(times: Integers, offsets: Integers, edges: tuple[int, int], least: int, inner: int) -> Integers:
+    """A row for each hour that has enough requests: the place of its key, `_FIELDS`, and the squares by their bits.
+
+    Args:
+        times: ascending for each key.
+        offsets: where the times of each key begin, and the number of all.
+        edges: the end of the first hour, and the start of the last.
+        least: requests.
+        inner: 1 for the hours between these edges, 0 for those two.
+    """
+    rows, found = np.empty((times.size // least, len(_FIELDS) + 2), np.int64), 0
     for key in range(offsets.size - 1):
-        row, end = offsets[key], offsets[key + 1]
-        while row < end:
-            hour = times[row] - times[row] % width
-            beyond, gaps, square = _walk_hour(times, row, end, hour + width)
-            is_inner = edges[0] < hour < edges[1]
-            if beyond - row >= least and is_inner == inner:
-                at[found], start[found], requests[found] = key, hour, beyond - row
-                first[found], last[found], positive[found] = times[row], times[beyond - 1], gaps
-                squares[found] = square
-                found += 1
-            row = beyond
-    return at[:found], start[:found], requests[:found], first[:found], last[:found], positive[:found], squares[:found]
+        arrivals = times[offsets[key] : offsets[key + 1]]
+        begin = _first_from(arrivals, edges[0])
+        end = max(begin, _first_from(arrivals, edges[1]))
+        if inner:
+            found = _list_hours(arrivals[begin:end], key, least, rows, found)
+        else:
+            found = _list_hours(arrivals[:begin], key, least, rows, found)
+            found = _list_hours(arrivals[end:], key, least, rows, found)
+    return rows[:found]
 
 
 @njit(nogil=True, cache=True)
-def _walk_hour(times: Integers, row: int, end: int, until: int) -> tuple[int, int, np.uint64]:
-    """The first row after an hour that begins at `row`, its positive gaps, and the sum of their squares, which is below 2^64."""
+def _first_from(times: Integers, time: int) -> int:
+    """The first row that is not earlier."""
+    return 0 if times[0] >= time else end_of_run(times, 0, time)
+
+
+@njit(nogil=True, cache=True)
+def _list_hours(times: Integers, key: int, least: int, rows: Integers, found: int) -> int:
+    row = 0
+    while row < times.size:
+        hour = times[row] - times[row] % _HOUR_US
+        beyond = end_of_run(times, row, hour + _HOUR_US)
+        if beyond - row >= least:
+            gaps, squares = _gaps_within(times[row:beyond])
+            rows[found, 0], rows[found, 1], rows[found, 2] = key, hour, beyond - row
+            rows[found, 3], rows[found, 4], rows[found, 5] = times[row], times[beyond - 1], gaps
+            rows[found, 6] = np.int64(squares)
+            found += 1
+        row = beyond
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _gaps_within(times: Integers) -> tuple[int, np.uint64]:
+    """The positive gaps between times of an hour, and the sum of their squares, which is below 2^64."""
     gaps, squares = 0, np.uint64(0)
-    row += 1
-    while row < end and times[row] < until:
+    for row in range(1, times.size):
         gap = times[row] - times[row - 1]
         gaps += gap > 0
         squares += np.uint64(gap) * np.uint64(gap)
-        row += 1
-    return row, gaps, squares
-
-
-@njit(nogil=True, cache=True)
-def _join(left: Integers, left_rows: Integers, right: Integers, right_rows: Integers) -> Integers:
-    """The rows of `_FIELDS` of both sides together, with the gap between them."""
-    joined = np.empty((left_rows.size, left.shape[1]), np.int64)
-    for place in range(left_rows.size):
-        if left_rows[place] < 0:
-            joined[place] = right[right_rows[place]]
-        elif right_rows[place] < 0:
-            joined[place] = left[left_rows[place]]
-        else:
-            before, after = left[left_rows[place]], right[right_rows[place]]
-            gap = after[1] - before[2]
-            squares = np.uint64(before[4]) + np.uint64(after[4]) + np.uint64(gap) * np.uint64(gap)
-            joined[place, 0], joined[place, 3] = before[0] + after[0], before[3] + after[3] + (gap > 0)
-            joined[place, 1], joined[place, 2], joined[place, 4] = before[1], after[2], np.int64(squares)
-    return joined
-
-
-@njit(nogil=True, cache=True)
-def _histogram(offsets: Integers, values: Integers, bits: int) -> Cells:
-    """The buckets of each key's values; negative ones are none."""
-    ends = np.zeros(offsets.size, np.int64)
-    buckets, counts = np.empty(values.size + 1, np.uint32), np.empty(values.size + 1, np.uint32)
-    for key in range(offsets.size - 1):
-        size = ends[key]
-        for value in values[offsets[key] : offsets[key + 1]]:
-            if value >= 0:
-                size = insert(bucket_of(value, bits), buckets, counts, ends[key], size)
-        ends[key + 1] = size
-    return ends, buckets[: ends[-1]].copy(), counts[: ends[-1]].copy()
+    return gaps, squares

@@ -3,9 +3,9 @@
 A gap falls into a bucket of the log-linear histogram (see `histogram`): with `bits` significant bits, gaps below 2^(bits+1)
 microseconds have a bucket each, longer ones share it with gaps that differ by less than a relative 2^-bits. Gaps from 2^45
 microseconds (407 days) on share the last one. A pair is a cell of a grid: its row is the earlier gap's bucket, its column the
-later one's, and its number row · 2^12 + column. Below the rows for all pairs of consecutive gaps there are as many for the pairs
-of consecutive positive gaps that have ties between them. So the pairs of the sequence of positive gaps are those of the lower
-half, and those of the upper half outside its row and column of ties.
+later one's, and its number row · columns + column. Below the rows for all pairs of consecutive gaps there are as many for the
+pairs of consecutive positive gaps that have ties between them. So the pairs of the sequence of positive gaps are those of the
+lower half, and those of the upper half outside its row and column of ties.
 
 Binning puts the mean rank of a bucket in the place of each rank in it. That is an orthogonal projection: with a share s of the
 ranks' variance inside buckets, projected and true ranks are at an angle whose squared sine is s. A correlation is the cosine of
@@ -22,39 +22,43 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from llmtrace.summaries import cells
-from llmtrace.summaries.cells import insert
+from llmtrace.summaries import cells, marked
 from llmtrace.summaries.histogram import bucket_of
+from llmtrace.summaries.marked import count
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from llmtrace.summaries.cells import Cells
     from llmtrace.summaries.groups import Integers
+    from llmtrace.summaries.marked import Room
 
     Floats = npt.NDArray[np.float64]
     Codes = npt.NDArray[np.uint32]
 
-__all__ = ["ALL_GAPS", "POSITIVE_GAPS", "border", "bucket_of_gap", "count_pair", "drain", "list_pairs", "new_grid", "spearman"]
+__all__ = ["ALL_GAPS", "POSITIVE_GAPS", "border", "count_pairs", "room", "spearman"]
 
 ALL_GAPS, POSITIVE_GAPS = 0, 1
 LONGEST_BITS = 45
 FEWEST_PAIRS = 3
 """With fewer pairs there is no correlation to speak of."""
-_COLUMN_BITS = 12
-_COLUMN = (1 << _COLUMN_BITS) - 1
+
+
+def room(bits: int) -> Room:
+    """Room to count pairs in."""
+    return marked.room(2 * ((LONGEST_BITS + 1 - bits) << bits) ** 2)
 
 
 def border(gaps_us: Integers, bits: int) -> Cells:
-    """The pairs that a gap across a border makes with the gaps before and after it.
+    """The pairs that a gap across a border makes with the gaps before and after it, each counted once where it is met.
 
     Args:
-        gaps_us: a row per key with the last gap before the border and the last positive one, the gap across it, and the first gap
+        gaps_us: a row per border with the last gap before it and the last positive one, the gap across it, and the first gap
             after it and the first positive one; -1 is a gap that there is not.
         bits: significant bits.
     """
-    found: Cells = _border(gaps_us, bits)
-    return found
+    offsets, codes = _border(gaps_us, bits)
+    return offsets, codes, np.ones(codes.size, np.uint32)
 
 
 def spearman(found: Cells, bits: int, sequence: int) -> tuple[Integers, Floats, Floats]:
@@ -74,117 +78,89 @@ def spearman(found: Cells, bits: int, sequence: int) -> tuple[Integers, Floats, 
 
 
 @njit(nogil=True, cache=True)
-def bucket_of_gap(gap: int, bits: int) -> int:
-    """The row or the column of a gap, for kernels."""
-    return min(bucket_of(gap, bits), _side(bits) - 1)
+def count_pairs(gaps: Integers, size: int, before: int, positive: int, bits: int, buckets: Codes, within: Room) -> None:
+    """Count the pairs that gaps make with the one before each, for kernels.
+
+    Args:
+        gaps: from place 1 on; at place 0 the one before them.
+        size: how many there are.
+        before: how many there are before them; if none, place 0 holds a zero.
+        positive: the last positive gap before them; 0 if there is none.
+        bits: significant bits.
+        buckets: space for one more than there are gaps.
+        within: room for the counts.
+    """
+    columns, ties = _columns(bits), int(before > 0 and gaps[0] == 0)
+    buckets[0] = _bucket(gaps[0], bits)
+    for place in range(1, size + 1):
+        buckets[place] = _bucket(gaps[place], bits)
+        ties += gaps[place] == 0
+    if before > 0:
+        count(within, buckets[0] * columns + buckets[1], np.uint32(1))
+    for place in range(1, size):
+        count(within, buckets[place] * columns + buckets[place + 1], np.uint32(1))
+    if ties > 0:
+        _count_apart(buckets, size, _bucket(positive, bits), columns, within)
 
 
 @njit(nogil=True, cache=True)
-def list_pairs(arrivals: Integers, bits: int, found: Codes, counts: Codes, first: int) -> int:
-    """Count the pairs of a few arrivals among the cells of `found` from `first` on; where these end then."""
-    apart = _side(bits) << _COLUMN_BITS
-    before, positive, size = 0, 0, first
-    for row in range(1, arrivals.size):
-        bucket = bucket_of_gap(arrivals[row] - arrivals[row - 1], bits)
-        if row > 1:
-            size = insert(before << _COLUMN_BITS | bucket, found, counts, first, size)
-        if before == 0 and bucket > 0 and positive > 0:
-            size = insert(apart + (positive << _COLUMN_BITS | bucket), found, counts, first, size)
-        before, positive = bucket, bucket if bucket > 0 else positive
-    return size
+def _count_apart(buckets: Codes, size: int, positive: np.uint32, columns: np.uint32, within: Room) -> None:
+    """Count the pairs of positive gaps that have ties between them; only ties are in the first bucket."""
+    for place in range(size):
+        if buckets[place] > 0:
+            positive = buckets[place]
+        elif buckets[place + 1] > 0 and positive > 0:
+            count(within, (columns + positive) * columns + buckets[place + 1], np.uint32(1))
 
 
 @njit(nogil=True, cache=True)
-def new_grid(bits: int) -> tuple[Codes, Integers]:
-    """A grid to count many pairs in, by row and column; and per row the columns that are not zero, which are none."""
-    side = _side(bits)
-    reach = np.empty((2 * side, 2), np.int64)
-    reach[:, 0], reach[:, 1] = side, -1
-    return np.zeros((2 * side, side), np.uint32), reach
-
-
-@njit(nogil=True, cache=True)
-def count_pair(grid: Codes, reach: Integers, row: int, column: int) -> None:
-    """Count a pair in a grid; those of its lower half stand as many rows below as it has columns."""
-    grid[row, column] += np.uint32(1)
-    # Seldom true, so that the branches cost less than storing a minimum and a maximum each time.
-    if column < reach[row, 0]:  # noqa: PLR1730
-        reach[row, 0] = column
-    if column > reach[row, 1]:  # noqa: PLR1730
-        reach[row, 1] = column
-
-
-@njit(nogil=True, cache=True)
-def drain(grid: Codes, reach: Integers, low: int, high: int, found: Codes, counts: Codes, size: int) -> int:
-    """Move the counts of rows from `low` to `high` out of a grid, to `found` from `size` on; where they end there."""
-    side = grid.shape[1]
-    for row in range(low, high + 1):
-        for column in range(reach[row, 0], reach[row, 1] + 1):
-            found[size], counts[size] = row << _COLUMN_BITS | column, grid[row, column]
-            size += grid[row, column] > 0
-            grid[row, column] = 0
-        reach[row, 0], reach[row, 1] = side, -1
-    return size
-
-
-@njit(nogil=True, cache=True)
-def _side(bits: int) -> int:
+def _columns(bits: int) -> np.uint32:
     """How many buckets there are."""
-    return (LONGEST_BITS + 1 - bits) << bits
+    return np.uint32((LONGEST_BITS + 1 - bits) << bits)
 
 
 @njit(nogil=True, cache=True)
-def _cell(earlier: int, later: int, bits: int) -> int:
-    """The number of a pair's cell in the upper half."""
-    return bucket_of_gap(earlier, bits) << _COLUMN_BITS | bucket_of_gap(later, bits)
+def _bucket(gap: int, bits: int) -> np.uint32:
+    """The row or the column of a gap."""
+    return np.uint32(min(bucket_of(gap, bits), ((LONGEST_BITS + 1 - bits) << bits) - 1))
 
 
 @njit(nogil=True, cache=True)
-def _place(code: int) -> tuple[int, int]:
-    """The row and the column of a cell."""
-    signed = int(np.int64(code))
-    return signed >> _COLUMN_BITS, signed & _COLUMN
-
-
-@njit(nogil=True, cache=True)
-def _border(gaps: Integers, bits: int) -> tuple[Integers, Codes, Codes]:
-    ends = np.zeros(gaps.shape[0] + 1, np.int64)
-    found, counts = np.empty(4 * gaps.shape[0], np.uint32), np.empty(4 * gaps.shape[0], np.uint32)
+def _border(gaps: Integers, bits: int) -> tuple[Integers, Codes]:
+    ends, codes = np.zeros(gaps.shape[0] + 1, np.int64), np.empty(4 * gaps.shape[0], np.uint32)
     for row in range(gaps.shape[0]):
-        ends[row + 1] = ends[row] if gaps[row, 2] < 0 else _insert_border(gaps[row], bits, found, counts, ends[row])
-    return ends, found[: ends[-1]].copy(), counts[: ends[-1]].copy()
+        ends[row + 1] = ends[row] if gaps[row, 2] < 0 else _list_border(gaps[row], bits, codes, ends[row])
+    return ends, codes[: ends[-1]].copy()
 
 
 @njit(nogil=True, cache=True)
-def _insert_border(gaps: Integers, bits: int, found: Codes, counts: Codes, first: int) -> int:
-    """The pairs that a gap makes with its neighbours; the new size of `found`."""
+def _list_border(gaps: Integers, bits: int, codes: Codes, size: int) -> int:
+    """The pairs that a gap makes with its neighbours, from `size` on; where they end."""
     before, positive_before, gap, after, positive_after = gaps
-    size = first
-    if before >= 0:
-        size = insert(_cell(before, gap, bits), found, counts, first, size)
-    if after >= 0:
-        size = insert(_cell(gap, after, bits), found, counts, first, size)
+    size = _list_pair(before, gap, 0, bits, codes, size)
+    size = _list_pair(gap, after, 0, bits, codes, size)
     if gap == 0:
-        return _insert_apart(positive_before, positive_after, bits, found, counts, first, size)
+        return _list_pair(positive_before, positive_after, 1, bits, codes, size)
     if before == 0:
-        size = _insert_apart(positive_before, gap, bits, found, counts, first, size)
-    return _insert_apart(gap, positive_after, bits, found, counts, first, size) if after == 0 else size
+        size = _list_pair(positive_before, gap, 1, bits, codes, size)
+    return _list_pair(gap, positive_after, 1, bits, codes, size) if after == 0 else size
 
 
 @njit(nogil=True, cache=True)
-def _insert_apart(before: int, after: int, bits: int, found: Codes, counts: Codes, first: int, size: int) -> int:
-    """The pair of two positive gaps that have ties between them, if there are both; the new size."""
-    if before <= 0 or after <= 0:
+def _list_pair(earlier: int, later: int, apart: int, bits: int, codes: Codes, size: int) -> int:
+    """The pair of two gaps, if there are both; those that are apart are positive, and in the lower half."""
+    if earlier < apart or later < apart:
         return size
-    apart = _side(bits) << _COLUMN_BITS
-    return insert(apart + _cell(before, after, bits), found, counts, first, size)
+    columns = _columns(bits)
+    codes[size] = (apart * columns + _bucket(earlier, bits)) * columns + _bucket(later, bits)
+    return size + 1
 
 
 @njit(nogil=True, cache=True)
 def _spearman(offsets: Integers, codes: Codes, counts: Codes, bits: int, sequence: int) -> tuple[Integers, Floats, Floats]:
     rows = offsets.size - 1
     pairs, coefficients, bounds = np.zeros(rows, np.int64), np.full(rows, np.nan), np.full(rows, np.nan)
-    table = np.zeros((2, _side(bits)))
+    table = np.zeros((2, _columns(bits)))
     for row in range(rows):
         mine = codes[offsets[row] : offsets[row + 1]], counts[offsets[row] : offsets[row + 1]]
         pairs[row] = _marginals(mine[0], mine[1], sequence, table)
@@ -196,24 +172,24 @@ def _spearman(offsets: Integers, codes: Codes, counts: Codes, bits: int, sequenc
 
 
 @njit(nogil=True, cache=True)
-def _belongs(row: int, column: int, apart: int, sequence: int) -> bool:
-    """Whether a cell holds pairs of a sequence; rows from `apart` on are the lower half."""
-    if sequence == ALL_GAPS:
-        return row < apart
-    return row >= apart or (row > 0 and column > 0)
+def _places(code: np.uint32, columns: int, sequence: int) -> tuple[bool, int, int]:
+    """Whether a cell holds pairs of a sequence, and the bucket of its earlier and of its later gap."""
+    row, column = divmod(int(code), columns)
+    if row >= columns:
+        return sequence == POSITIVE_GAPS, row - columns, column
+    return sequence == ALL_GAPS or (row > 0 and column > 0), row, column
 
 
 @njit(nogil=True, cache=True)
 def _marginals(codes: Codes, counts: Codes, sequence: int, table: Floats) -> int:
     """Count each side's buckets into a row of the table; the number of pairs."""
-    apart = table.shape[1]
     pairs = 0
     table[:] = 0.0
     for cell in range(codes.size):
-        row, column = _place(codes[cell])
-        if _belongs(row, column, apart, sequence):
-            table[0, row if row < apart else row - apart] += counts[cell]
-            table[1, column] += counts[cell]
+        belongs, earlier, later = _places(codes[cell], table.shape[1], sequence)
+        if belongs:
+            table[0, earlier] += counts[cell]
+            table[1, later] += counts[cell]
             pairs += int(np.int64(counts[cell]))
     return pairs
 
@@ -239,12 +215,11 @@ def _to_ranks(buckets: Floats, bits: int) -> tuple[float, float]:
 
 @njit(nogil=True, cache=True)
 def _product(codes: Codes, counts: Codes, sequence: int, ranks: Floats) -> float:
-    apart = ranks.shape[1]
     total = 0.0
     for cell in range(codes.size):
-        row, column = _place(codes[cell])
-        if _belongs(row, column, apart, sequence):
-            total += counts[cell] * ranks[0, row if row < apart else row - apart] * ranks[1, column]
+        belongs, earlier, later = _places(codes[cell], ranks.shape[1], sequence)
+        if belongs:
+            total += counts[cell] * ranks[0, earlier] * ranks[1, later]
     return total
 
 

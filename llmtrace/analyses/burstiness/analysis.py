@@ -42,6 +42,8 @@ _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
     "windows": windows.combine_gaps,
 }
 _MOVED = "moved_"
+_AT_ONCE = 8
+"""States that are combined at a time: what each of them holds is looked at once."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class Burstiness:
 
     def accumulator(self) -> Counter[State]:
         """A counter of states."""
-        return Counter(self.combine)
+        return Counter(self.combine, _AT_ONCE)
 
     def finish(self, state: State) -> Result:
         """The result: the whole process as scalars, `by_key` as the primary table."""
