@@ -25,6 +25,7 @@ from llmtrace.commands.convert import convert
 from llmtrace.commands.generate import generate
 from llmtrace.commands.hit_dist import hit_dist
 from llmtrace.commands.latency import latency
+from llmtrace.commands.popularity import popularity
 from llmtrace.commands.reuse_time import reuse_time
 from llmtrace.commands.stats import stats
 from llmtrace.errors import LlmtraceError, OutputError, UsageError
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "app", "entry", "main"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
-    "Measure": (stats, burstiness, reuse_time, hit_dist, latency),
+    "Measure": (stats, burstiness, reuse_time, hit_dist, latency, popularity),
     "Handle traces": (check, convert, generate),
 }
 """Every command, in the order of the help, under the heading it stands there; the function's name is the command's."""

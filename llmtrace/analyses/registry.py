@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from llmtrace.analyses.burstiness import Burstiness
 from llmtrace.analyses.check import Check
 from llmtrace.analyses.hit_dist import HitDist
 from llmtrace.analyses.latency import Latency
+from llmtrace.analyses.popularity import Access, Popularity
 from llmtrace.analyses.reuse_time import ReuseTime
 from llmtrace.analyses.stats import Stats
 
@@ -24,6 +26,12 @@ ANALYSES: Mapping[str, tuple[Analysis, ...]] = {
     ReuseTime.name: (ReuseTime(), ReuseTime(("session",), 2), ReuseTime(min_gaps=3, highlight=("model-1",))),
     HitDist.name: (HitDist(), HitDist(("model-1",), 0.1, 0.9), HitDist(per_user=True), HitDist(skip=("users", "ttft"))),
     Latency.name: (Latency(), Latency(("model-1", "none"), "7s", 100, 10), Latency(interval="1h")),
+    Popularity.name: (
+        Popularity(),
+        Popularity(most_users=2),
+        Access("user", "user-1", 1, datetime(2025, 4, 10, 23, 30), datetime(2025, 4, 11, 1)),
+        Access("model", "model-2", 1, datetime(2025, 4, 10, 23), datetime(2025, 5, 11)),
+    ),
     Check.name: (Check(),),
 }
 """Every analysis by the name of its command, with examples of its parameters that differ; `tests/test_laws.py` tries them all."""

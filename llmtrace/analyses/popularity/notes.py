@@ -11,6 +11,7 @@ from llmtrace.analyses.popularity.concentration import LEAST
 from llmtrace.analyses.popularity.entities import BITS_BY_MODEL
 from llmtrace.summaries.histogram import exact_below, relative_error
 from llmtrace.summaries.profiles import BITS as BITS_BY_USER
+from llmtrace.wording import counted, either
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,14 +44,15 @@ def notes(entities: Entities, spreads: Sequence[Spread], tables: Mapping[str, pl
 
 
 def _unknown(entities: Entities, frame: pl.DataFrame, what: str) -> str:
-    named = frame["requests"].sum()
+    named = int(frame["requests"].sum())
     if named == entities.requests:
         return ""
     if not named:
         return f"The trace names no {what}: all about {what}s is empty or null, not zero."
+    unnamed = entities.requests - named
     return (
-        f"{entities.requests - named:,} of {entities.requests:,} requests name no {what}: shares of {what}s are over the "
-        f"{named:,} that do."
+        f"{unnamed:,} of {entities.requests:,} requests {either(unnamed, 'names', 'name')} no {what}: shares of {what}s are over "
+        f"the {named:,} that do."
     )
 
 
@@ -101,11 +103,14 @@ def _bent(spreads: Sequence[Spread]) -> str:
 
 def _few(entities: Entities) -> str:
     few = [
-        f"{frame.height} {what}{'s' if frame.height > 1 else ''}"
+        counted(frame.height, what)
         for frame, what in ((entities.models, "model"), (entities.users, "user"))
         if 0 < frame.height < FEW
     ]
-    return f"There are only {' and '.join(few)}: top shares and Gini coefficients say little about so few." if few else ""
+    if not few:
+        return ""
+    verb = "is" if few[0].startswith("1 ") else "are"
+    return f"There {verb} only {' and '.join(few)}: top shares and Gini coefficients say little about so few."
 
 
 def _bounds(entities: Entities) -> str:

@@ -23,6 +23,7 @@ _MODULES = {
     "burstiness": "llmtrace.report.figures.burstiness",
     "hit-dist": "llmtrace.report.figures.hit_dist",
     "latency": "llmtrace.report.figures.latency",
+    "popularity": "llmtrace.report.figures.popularity",
     "reuse-time": "llmtrace.report.figures.reuse_time",
     "stats": "llmtrace.report.figures.stats",
 }

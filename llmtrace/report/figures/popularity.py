@@ -1,0 +1,260 @@
+"""The figures of `popularity`: rank and frequency, concentration, what models and users are like, and when they come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from llmtrace.report import style
+from llmtrace.report.figures.rasters import model_access, user_access
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from numpy.typing import NDArray
+
+    from llmtrace.result import Result
+
+    Floats = NDArray[np.float64]
+    Points = tuple[pl.Series, pl.Series, pl.Series | None]
+
+__all__ = ["FIGURES"]
+
+GRID_OF_MODELS, GRID_OF_USERS, GRID_OF_LENGTHS = 22, 24, 24
+"""Hexagons across, as in the paper."""
+LEAST_GAPS = 100
+"""Figure 5a shows models with at least so many positive gaps."""
+LOOKS = {("model", "requests"): 0, ("model", "tokens"): 1, ("user", "requests"): 2, ("user", "tokens"): 3}
+FIT = "#222222"
+ROOM = 1.4
+"""How far a logarithmic axis reaches beyond the outermost value, as a factor."""
+FEW_DECADES = 100
+"""An axis that reaches less far, from end to end, has ticks at 2 and 5 too."""
+NARROW, MOST_TICKS = 8, 7
+
+
+def rank_frequency(result: Result) -> Figure:
+    """The share of the model, and of the user, of each rank, by requests and by tokens, and Zipf's law fitted to it."""
+    curves = _curves(result)
+    kinds = [of for of in ("model", "user") if any(kind == of for kind, _ in curves)]
+    drawing, panels = style.figure(result, panels=len(kinds), panel_in=1.55 if len(kinds) > 1 else 1.9, remark=_exponents(result))
+    lines: list[Line2D] = []
+    for axes, kind in zip(panels, kinds, strict=True):
+        shown = [by for by in ("requests", "tokens") if (kind, by) in curves]
+        lines = [_ranked(axes, curves[kind, by], LOOKS["model", by], "ratio") for by in shown]
+        lines += _fitted(axes, curves[kind, "requests"])
+        style.log_axis(axes, f"Share of the {kind}", prefixes=False, vertical=True)
+        _tick(axes.yaxis, axes.get_ylim())
+    _rank_axis(panels[-1], curves)
+    names = [f"by {by}" for of, by in curves if of == kinds[-1]]
+    style.legend(drawing, lines, [*names, "c·rank^-s, by requests"][: len(lines)])
+    return drawing
+
+
+def concentration(result: Result) -> Figure:
+    """The share of requests, and of tokens, that the models (or users) up to each rank have together."""
+    curves = _curves(result)
+    drawing, (axes,) = style.figure(result)
+    lines = [_ranked(axes, curve, LOOKS[kind], "cumulative_ratio") for kind, curve in curves.items()]
+    _rank_axis(axes, curves)
+    axes.set_xlabel("Models or users with most")
+    style.share_axis(axes, "Share of all, together")
+    style.legend(drawing, lines, [f"{by} by {of}" for of, by in curves])
+    return drawing
+
+
+def model_breadth(result: Result) -> Figure:
+    """How many models have so many requests from so many users (Figure 5a of the paper)."""
+    table = result.tables.get("models", pl.DataFrame(schema={"positive_gaps": pl.Int64}))
+    shown = table.filter(pl.col("positive_gaps") >= LEAST_GAPS)
+    shown = shown.filter(pl.col("users") > 0) if shown.height else shown
+    if shown.is_empty():
+        raise style.NoDataError(f"no model has at least {LEAST_GAPS} positive gaps, and users")
+    remark = f"models with at least {LEAST_GAPS} positive gaps"
+    points = shown["requests"], shown["users"], None
+    return _hexagons(result, points, "model", GRID_OF_MODELS, ("Requests of the model", "Users of the model"), remark)
+
+
+def user_breadth(result: Result) -> Figure:
+    """How many users have so many requests to so many models (Figure 5b)."""
+    table = result.tables.get("user_breadth", pl.DataFrame())
+    if table.is_empty():
+        raise style.NoDataError("no user has more than 10 requests, to more than one model")
+    remark = "users with more than 10 requests and more than one model"
+    points = table["requests"], table["models"], table["users"]
+    return _hexagons(result, points, "user", GRID_OF_USERS, ("Requests of the user", "Models of the user"), remark)
+
+
+def model_lengths(result: Result) -> Figure:
+    """How many models have such a median input and output (Figure 6, models)."""
+    table = result.tables.get("models", pl.DataFrame(schema={"median_input_tokens": pl.Float64}))
+    shown = table.filter(pl.col("median_input_tokens").is_not_null())
+    if shown.is_empty():
+        raise style.NoDataError("no model has requests with input and output tokens")
+    return _lengths(result, (shown["median_input_tokens"], shown["median_output_tokens"], None), "model", "")
+
+
+def user_lengths(result: Result) -> Figure:
+    """The same for users with more than 10 requests (Figure 6, users)."""
+    table = result.tables.get("user_lengths", pl.DataFrame())
+    if table.is_empty():
+        raise style.NoDataError("no user with more than 10 requests has input and output tokens")
+    points = table["median_input_tokens"], table["median_output_tokens"], table["users"]
+    return _lengths(result, points, "user", "users with more than 10 requests")
+
+
+def users_per_model(result: Result) -> Figure:
+    """How many users a model has, and how few of them make 90 % of its requests; on the line all users are alike."""
+    table = result.tables.get("models", pl.DataFrame(schema={"users": pl.Int64})).filter(pl.col("users") > 0)
+    if table.is_empty():
+        raise style.NoDataError("the trace does not say which user goes to which model")
+    drawing, (axes,) = style.figure(result, panel_in=2.1)
+    shown = axes.scatter(
+        table["users"].to_numpy(),
+        table["users_for_90"].to_numpy(),
+        c=table["top_user_ratio"].to_numpy(),
+        s=7,
+        cmap="YlOrRd",
+        vmin=0,
+        vmax=1,
+        edgecolors="#555555",
+        linewidths=0.25,
+        rasterized=table.height > style.RASTER_FROM,
+    )
+    top = float(table["users"].to_numpy().max())
+    line = axes.plot([1, top], [0.9, 0.9 * top], color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)[0]
+    style.log_axis(axes, "Users of the model", prefixes=True)
+    style.log_axis(axes, "Users that make 90 %\nof its requests", prefixes=True, vertical=True)
+    axes.set_xlim(1 / ROOM, top * ROOM)
+    axes.set_ylim(1 / ROOM, top * ROOM)
+    _tick_both(axes)
+    style.color_bar(axes, shown, "Share of the busiest user", clipped=False)
+    style.legend(drawing, [shown, line], ["a model", "all users alike"])
+    return drawing
+
+
+FIGURES: Mapping[str, Callable[[Result], Figure]] = {
+    "rank_frequency": rank_frequency,
+    "concentration": concentration,
+    "model_breadth": model_breadth,
+    "user_breadth": user_breadth,
+    "model_lengths": model_lengths,
+    "user_lengths": user_lengths,
+    "users_per_model": users_per_model,
+    "user_access": user_access,
+    "model_access": model_access,
+}
+
+
+def _curves(result: Result) -> dict[tuple[str, str], pl.DataFrame]:
+    """The curves of the table `rank_frequency`, by what is ranked and by what.
+
+    Raises:
+        NoDataError: if there is none.
+    """
+    table = result.tables.get("rank_frequency", pl.DataFrame())
+    if table.is_empty():
+        raise style.NoDataError("the trace names neither models nor users")
+    parts = table.partition_by("of", "by", as_dict=True, maintain_order=True)
+    return {(str(of), str(by)): curve for (of, by), curve in parts.items()}
+
+
+def _exponents(result: Result) -> str:
+    """The fitted exponents, for the caption."""
+    table = result.tables.get("zipf", pl.DataFrame())
+    fitted = table.filter(pl.col("exponent").is_not_null()) if table.height else table
+    if fitted.is_empty():
+        return ""
+    words = [
+        f"{exponent:.2f} for {of}s by {by} (ranks up to {last:,})"
+        for of, by, exponent, last in fitted.select("of", "by", "exponent", "last_rank").iter_rows()
+    ]
+    return f"s is {', '.join(words)}"
+
+
+def _ranked(axes: Axes, curve: pl.DataFrame, look: int, column: str) -> Line2D:
+    return style.line(axes, curve["rank"].to_numpy(), curve[column], style.LINES[look], marked=True)
+
+
+def _fitted(axes: Axes, curve: pl.DataFrame) -> list[Line2D]:
+    """The law over the ranks that it is fitted to, if it is to any."""
+    shown = curve.filter(pl.col("fitted_ratio").is_not_null())
+    values = shown["rank"].to_numpy(), shown["fitted_ratio"].to_numpy()
+    return axes.plot(*values, color=FIT, linestyle=(0, (4, 2)), linewidth=0.7, zorder=3) if shown.height else []
+
+
+def _rank_axis(axes: Axes, curves: Mapping[tuple[str, str], pl.DataFrame]) -> None:
+    style.log_axis(axes, "Rank", prefixes=True)
+    last = max(int(curve["rank"][-1]) for curve in curves.values())
+    axes.set_xlim(1 / 1.1, max(last, 2) * 1.1)
+    _tick(axes.xaxis, axes.get_xlim())
+
+
+def _lengths(result: Result, points: Points, of: str, remark: str) -> Figure:
+    words = " · ".join(part for part in (remark, "line: output as long as input") if part)
+    labels = (f"Median input tokens of a {of}", f"Median output tokens\nof a {of}")
+    drawing = _hexagons(result, points, of, GRID_OF_LENGTHS, labels, words)
+    axes = drawing.axes[0]
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    ends = max(left, low), min(right, high)
+    if ends[0] < ends[1]:
+        axes.plot(ends, ends, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
+    axes.set_xlim(left, right)
+    axes.set_ylim(low, high)
+    return drawing
+
+
+def _hexagons(result: Result, points: Points, of: str, grid: int, labels: tuple[str, str], remark: str) -> Figure:
+    """Hexagons coloured by how many there are: x, y, and how many each point stands for, if not one."""
+    from matplotlib.colors import LogNorm
+
+    across, upwards, many = points
+    x, y = (values.cast(pl.Float64).to_numpy() for values in (across, upwards))
+    counts = np.ones(x.size) if many is None else many.cast(pl.Float64).to_numpy()
+    drawing, (axes,) = style.figure(result, panel_in=2.1, remark=remark)
+    limits = [_limits(values) for values in (x, y)]
+    left, right, low, high = (float(np.log10(end)) for pair in limits for end in pair)
+    mesh = axes.hexbin(
+        x,
+        y,
+        C=counts,
+        reduce_C_function=np.sum,
+        xscale="log",
+        yscale="log",
+        gridsize=grid,
+        mincnt=1,
+        linewidths=0.2,
+        extent=(left, right, low, high),
+    )
+    mesh.set_norm(LogNorm(1, max(10, float(np.max(np.asarray(mesh.get_array()))))))
+    style.log_axis(axes, labels[0], prefixes=True)
+    style.log_axis(axes, labels[1], prefixes=True, vertical=True)
+    axes.set_xlim(*limits[0])
+    axes.set_ylim(*limits[1])
+    _tick_both(axes)
+    style.color_bar(axes, mesh, f"{of.capitalize()}s", clipped=False)
+    return drawing
+
+
+def _limits(values: Floats) -> tuple[float, float]:
+    return float(values.min()) / ROOM, float(values.max()) * ROOM
+
+
+def _tick_both(axes: Axes) -> None:
+    _tick(axes.xaxis, axes.get_xlim())
+    _tick(axes.yaxis, axes.get_ylim())
+
+
+def _tick(axis: Axis, limits: tuple[float, float]) -> None:
+    """Ticks of a logarithmic axis: powers of ten, few enough to read; 2 and 5 too where there are few; else even steps."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    ratio = limits[1] / limits[0]
+    powers = LogLocator(subs=(1, 2, 5)) if ratio < FEW_DECADES else LogLocator(numticks=MOST_TICKS)
+    axis.set_major_locator(MaxNLocator(MOST_TICKS) if ratio < NARROW else powers)
