@@ -74,7 +74,7 @@ def _entity(what: str, columns: Mapping[str, str]) -> dict[str, str]:
 _MODELS = _entity(
     "model",
     {
-        "users": "Distinct known users of the model.",
+        "users": "Distinct known users of the model; null where none of its requests names one.",
         "users_for_90": "The fewest users that make 90 % of its requests that name a user.",
         "top_user_ratio": "Share of the user with most requests to it, of its requests that name a user, 0 to 1.",
         "positive_gaps": "Positive gaps between consecutive requests to the model: one less than its different times of arrival.",
@@ -83,7 +83,7 @@ _MODELS = _entity(
 _USERS = _entity(
     "user",
     {
-        "models": "Distinct known models of the user.",
+        "models": "Distinct known models of the user; null where none of its requests names one.",
         "top_model": "The model that the user sends most requests to; of several the one used first.",
         "top_model_ratio": "Its share of the user's requests that name a model, 0 to 1.",
     },

@@ -98,7 +98,7 @@ def models_table(entities: Entities) -> pl.DataFrame:
         "rank",
         pl.col("name").alias("model"),
         *_AMOUNTS,
-        pl.col("pairs").alias("users"),
+        pl.when(met).then("pairs").alias("users"),
         pl.when(met).then("needed").alias(f"users_for_{PERCENT}"),
         pl.when(met).then(pl.col("most") / pl.col("met")).alias("top_user_ratio"),
         *_MEDIANS,
@@ -110,13 +110,14 @@ def models_table(entities: Entities) -> pl.DataFrame:
 
 def users_table(entities: Entities, most: int | None) -> pl.DataFrame:
     """The table `users`: the `most` with most requests, or all."""
+    met = pl.col("pairs") > 0
     table = entities.users.head(entities.users.height if most is None else most).select(
         "rank",
         pl.col("name").alias("user"),
         *_AMOUNTS,
-        pl.col("pairs").alias("models"),
+        pl.when(met).then("pairs").alias("models"),
         "top_model",
-        pl.when(pl.col("met") > 0).then(pl.col("most") / pl.col("met")).alias("top_model_ratio"),
+        pl.when(met).then(pl.col("most") / pl.col("met")).alias("top_model_ratio"),
         *_MEDIANS,
         *_TIMES,
     )

@@ -193,7 +193,11 @@ def _rank_axis(axes: Axes, curves: Mapping[tuple[str, str], pl.DataFrame]) -> No
     style.log_axis(axes, "Rank", prefixes=True)
     last = max(int(curve["rank"][-1]) for curve in curves.values())
     axes.set_xlim(1 / 1.1, max(last, 2) * 1.1)
-    _tick(axes.xaxis, axes.get_xlim())
+    if last < NARROW:
+        axes.set_xticks(range(1, last + 1))
+        axes.set_xticks([], minor=True)
+    else:
+        _tick(axes.xaxis, axes.get_xlim())
 
 
 def _lengths(result: Result, points: Points, of: str, remark: str) -> Figure:

@@ -148,6 +148,12 @@ def test_models_alone_and_no_fit_make_one_panel_without_a_law(result: Result) ->
     assert "rank^-s" not in words(drawing)
 
 
+def test_few_ranks_are_whole_numbers(result: Result) -> None:
+    few = result.tables["rank_frequency"].filter(pl.col("rank") <= 5)
+    axes = draw(changed(result, "rank_frequency", few), "rank_frequency").axes[-1]
+    assert list(axes.get_xticks()) == [1, 2, 3, 4, 5]
+
+
 def test_concentration_draws_what_the_first_ranks_have_together(result: Result) -> None:
     drawing = draw(result, "concentration")
     drawn = lines(drawing.axes[0])
