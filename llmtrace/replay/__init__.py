@@ -1,0 +1,1 @@
+"""Simulators that carry state through a trace, request by request."""

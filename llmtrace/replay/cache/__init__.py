@@ -1,0 +1,1 @@
+"""Replay of a cache: which requests find what they reuse, by policy and capacity."""

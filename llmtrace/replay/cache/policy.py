@@ -1,0 +1,82 @@
+"""What an eviction policy is: a named tuple of arrays, and four kernels that change them.
+
+The replay loop keeps what is in the cache, and its sizes. A policy keeps an order, and is told and asked four things:
+
+- `hit(policy, now, one, was, size)`: object `one`, in the cache with size `was`, is used and has size `size` now;
+- `miss(policy, now, one, size)`: it is used and not in the cache; whether it shall be let in;
+- `evict(policy, now, incoming, held, pinned)`: the object that has to go, taken out of the policy's order. `incoming` is the size
+  that room is made for, 0 where an object grew on a hit; `held` has the size of every object in the cache. `pinned` is None, or
+  has for each object a number that is positive where the object must stay: then another is to be found, or `NONE`;
+- `insert(policy, now, one, size)`: it comes in.
+
+`now` is the position in the stream. Numba picks the kernels by the type of the tuple while it compiles a loop, so a call of them
+costs nothing when the loop runs, and a loop is compiled once per policy and cached on disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from numba.extending import overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ABSENT", "Kernels", "evict", "hit", "implement", "insert", "miss"]
+
+ABSENT = -1
+"""The size of an object that is not in the cache."""
+
+
+class Kernels(NamedTuple):
+    """The four functions of a policy, in plain Python that Numba compiles."""
+
+    hit: Any
+    miss: Any
+    evict: Any
+    insert: Any
+
+
+_KERNELS: dict[type, Kernels] = {}
+
+
+def implement(state: type, **kernels: Callable[..., Any]) -> None:
+    """Say which functions are the policy whose state is a `state`.
+
+    Args:
+        state: a named tuple of arrays.
+        **kernels: plain functions named `hit`, `miss`, `evict` and `insert`.
+    """
+    _KERNELS[state] = Kernels(**kernels)
+
+
+def hit(policy: Any, now: int, one: int, was: int, size: int) -> None:
+    """A use of an object in the cache; compiled code only."""
+    raise NotImplementedError
+
+
+def miss(policy: Any, now: int, one: int, size: int) -> bool:
+    """A use of an object that is not in the cache; compiled code only."""
+    raise NotImplementedError
+
+
+def evict(policy: Any, now: int, incoming: int, held: Any, pinned: Any) -> Any:
+    """The object that has to go; compiled code only."""
+    raise NotImplementedError
+
+
+def insert(policy: Any, now: int, one: int, size: int) -> None:
+    """An object comes in; compiled code only."""
+    raise NotImplementedError
+
+
+# Not strict: a policy's own function may annotate its state.
+def _kernel_of(policy: Any, name: str) -> Any:
+    return getattr(_KERNELS[policy.instance_class], name)
+
+
+# Numba reads the names of the arguments, and strictly their annotations too, but a policy's functions annotate their state.
+overload(hit, strict=False)(lambda policy, now, one, was, size: _kernel_of(policy, "hit"))  # noqa: ARG005
+overload(miss, strict=False)(lambda policy, now, one, size: _kernel_of(policy, "miss"))  # noqa: ARG005
+overload(evict, strict=False)(lambda policy, now, incoming, held, pinned: _kernel_of(policy, "evict"))  # noqa: ARG005
+overload(insert, strict=False)(lambda policy, now, one, size: _kernel_of(policy, "insert"))  # noqa: ARG005

@@ -1,0 +1,75 @@
+"""One policy at one capacity over a stream, and the policies by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llmtrace.errors import UsageError
+from llmtrace.replay.cache.loops import replay_blocks, replay_leaves, replay_objects
+from llmtrace.replay.cache.policies import arc, belady, belady_size, clock, fifo, gdsf, lfu, lhd, lru, s3fifo, sieve
+from llmtrace.replay.cache.policy import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llmtrace.replay.cache.stream import Sizes, Stream
+
+__all__ = ["ORACLES", "POLICIES", "replay"]
+
+POLICIES: dict[str, Callable[[Stream, int], Any]] = {
+    "fifo": fifo.new,
+    "lru": lru.new,
+    "clock": clock.new,
+    "sieve": sieve.new,
+    "s3fifo": s3fifo.new,
+    "arc": arc.new,
+    "gdsf": gdsf.new,
+    "lhd": lhd.new,
+    "lfu": lfu.new,
+    "belady": belady.new,
+    "belady-size": belady_size.new,
+}
+"""What makes an empty cache of each policy."""
+
+ORACLES = frozenset({"belady", "belady-size"})
+"""Policies that know the stream."""
+
+
+def replay(stream: Stream, policy: str, capacity: int, *, leaves_only: bool = False) -> Sizes:
+    """What each request of a stream finds in a cache that is empty at first.
+
+    Args:
+        stream: uses of objects or of blocks.
+        policy: one of `POLICIES`.
+        capacity: what the cache may hold: tokens for objects, blocks for blocks.
+        leaves_only: whether of blocks only those may go that no block in the cache continues.
+
+    Returns:
+        For objects the size in the cache at each use, -1 at a miss. For blocks the number of leading blocks in the cache at each
+        request.
+
+    Raises:
+        UsageError: if there is no such policy, or it cannot replay such a stream.
+
+    >>> from llmtrace.replay.cache.stream import of_objects
+    >>> stream = of_objects(np.array([0, 1, 0, 0], np.uint32), np.array([5, 3, 6, 9], np.int32))
+    >>> replay(stream, "lru", 8)
+    array([-1, -1,  5,  6], dtype=int32)
+    """
+    if policy not in POLICIES:
+        raise UsageError(f"there is no eviction policy '{policy}'", f"The policies are {', '.join(POLICIES)}.")
+    if stream.offsets is not None and policy == "belady-size":
+        raise UsageError("belady-size is for objects of different sizes; blocks are all of one", "Take belady for blocks.")
+    state, held = POLICIES[policy](stream, capacity), np.full(stream.objects, ABSENT, np.int32)
+    found = np.zeros(stream.ids.size if stream.offsets is None else stream.offsets.size - 1, np.int32)
+    if stream.offsets is None:
+        replay_objects(state, stream.ids, stream.sizes, capacity, held, found)
+    elif capacity > 0 and leaves_only:
+        pinned, totals = np.zeros(stream.objects, np.int32), np.array([capacity, 0, 0])
+        replay_leaves(state, stream.ids, stream.offsets, stream.parents, held, pinned, totals, found)
+    elif capacity > 0:
+        is_missing = np.empty(np.diff(stream.offsets).max(initial=0), np.bool_)
+        replay_blocks(state, stream.ids, stream.offsets, capacity, held, found, is_missing)
+    return found

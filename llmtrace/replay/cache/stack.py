@@ -1,0 +1,92 @@
+"""LRU at every capacity at once, by stack distances.
+
+The stack distance of a use is the size of everything used since the object's last use, the object included: the least capacity at
+which LRU still has it. So one pass over the stream gives the hits at every capacity.
+
+For blocks that is exact. For objects that grow it is too, at capacities not below the largest object: an object that is larger
+than the cache is not let in by a replay, and here counts as used. Objects that shrink are counted with what they have shrunk to.
+
+Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970; the tree of sums
+is that of Bennett, Kruskal: "LRU stack processing", IBM Journal of Research and Development 19(4), 1975.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from llmtrace.replay.cache.stream import NEVER
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from llmtrace.replay.cache.stream import Ids, Offsets, Sizes, Stream
+
+    Integers = npt.NDArray[np.int64]
+
+__all__ = ["distances", "hits_at"]
+
+
+def distances(stream: Stream) -> Integers:
+    """The stack distance of every use as its request arrives, in the unit of the sizes; -1 at the first use of an object.
+
+    For blocks in the order of `stream.ids`.
+
+    >>> from llmtrace.replay.cache.stream import of_objects
+    >>> distances(of_objects(np.array([0, 1, 0, 0], np.uint32), np.array([5, 3, 6, 9], np.int32)))
+    array([-1, -1,  8,  6])
+    """
+    offsets = np.arange(stream.ids.size + 1) if stream.offsets is None else stream.offsets
+    return _distances(stream.ids, stream.sizes, offsets, stream.objects)
+
+
+def hits_at(distance: Integers, weights: Integers, capacities: Integers) -> Integers:
+    """The weight of the uses that LRU hits at each capacity.
+
+    >>> hits_at(np.array([-1, 8, 6]), np.array([5, 6, 9]), np.array([5, 6, 8]))
+    array([ 0,  9, 15])
+    """
+    is_again = distance != NEVER
+    order = np.argsort(distance[is_again], kind="stable")
+    sums = np.concatenate([[0], np.cumsum(weights[is_again][order])])
+    return sums[np.searchsorted(distance[is_again][order], capacities, side="right")]
+
+
+@njit(nogil=True, cache=True)
+def _distances(ids: Ids, sizes: Sizes, offsets: Offsets, objects: int) -> Integers:
+    """A use adds its size at its position and takes that of the last use away, so that sums are over distinct objects."""
+    tree, last = np.zeros(ids.size + 1, np.int64), np.full(objects, NEVER, np.int64)
+    found, total = np.empty(ids.size, np.int64), 0
+    for request in range(offsets.size - 1):
+        for now in range(offsets[request], offsets[request + 1]):
+            before = last[ids[now]]
+            found[now] = NEVER if before == NEVER else total - _sum(tree, before)
+        for now in range(offsets[request], offsets[request + 1]):
+            before = last[ids[now]]
+            if before != NEVER:
+                _add(tree, before, -sizes[before])
+                total -= sizes[before]
+            _add(tree, now, sizes[now])
+            total += sizes[now]
+            last[ids[now]] = now
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _sum(tree: Integers, stop: int) -> int:
+    """The sum of all positions before `stop`, in a tree of Fenwick, 1994."""
+    total = 0
+    while stop > 0:
+        total += tree[stop]
+        stop &= stop - 1
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _add(tree: Integers, place: int, amount: int) -> None:
+    node = place + 1
+    while node < tree.size:
+        tree[node] += amount
+        node += node & -node
