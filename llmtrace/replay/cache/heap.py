@@ -1,6 +1,10 @@
 """A heap of objects by rank, for kernels: any object can be found, moved and taken out.
 
 Objects of equal rank leave in the order of `since`. Every node has four children, which stand in one cache line.
+
+Ranks rise more often than they fall, so a higher one is only noted: a node sinks to where it belongs when it is on top. Until
+then it stands too high, which no other node minds. What is taken off the top leaves a hole there, which the next object that
+comes in fills: most often it has a low rank and stays near.
 """
 
 from __future__ import annotations
@@ -14,16 +18,20 @@ from llmtrace.replay.cache.kernels import kernel
 __all__ = ["Heap", "lowest", "new_heap", "put", "remove"]
 
 _OUT = -1
+_NODES, _HOLE = 0, 1
+"""Counts: nodes, and 1 if the top one of them is a hole."""
 _CHILDREN = 4
 
 
 class Heap(NamedTuple):
-    """Rank, since and object of each node; the node of each object or -1; how many nodes there are; room to search."""
+    """Rank, since and object of each node; the node, rank and since of each object; number of nodes and hole; room to search."""
 
     ranks: Any
     sinces: Any
     objects: Any
     places: Any
+    wanted: Any
+    wanted_since: Any
     size: Any
     stack: Any
 
@@ -35,7 +43,9 @@ def new_heap(objects: int) -> Heap:
         np.empty(objects, np.int64),
         np.empty(objects, np.int32),
         np.full(objects, _OUT, np.int32),
-        np.zeros(1, np.int64),
+        np.empty(objects),
+        np.empty(objects, np.int64),
+        np.zeros(2, np.int64),
         np.empty(objects, np.int32),
     )
 
@@ -43,40 +53,54 @@ def new_heap(objects: int) -> Heap:
 @kernel
 def put(heap: Heap, one: int, rank: float, since: int) -> None:
     """Give an object a rank, whether it is in the heap or not."""
+    heap.wanted[one], heap.wanted_since[one] = rank, since
     place = heap.places[one]
-    if place == _OUT:
-        place = heap.size[0]
-        heap.size[0] += 1
-    elif _is_before(heap.ranks[place], heap.sinces[place], rank, since):
-        _sink(heap, place, one, rank, since)
+    if place == _OUT and heap.size[_HOLE]:
+        heap.size[_HOLE] = 0
+        _sink(heap, 0, one, rank, since)
         return
+    if place == _OUT:
+        place = heap.size[_NODES]
+        heap.size[_NODES] += 1
+    elif _is_before(heap.ranks[place], heap.sinces[place], rank, since):
+        return
+    elif heap.size[_HOLE]:
+        _fill(heap)
+        place = heap.places[one]
     _rise(heap, place, one, rank, since)
 
 
 @kernel
 def lowest(heap: Heap, pinned: Any) -> tuple[Any, Any]:
     """The object of lowest rank and its rank; of those that are not pinned, where `pinned` is not None."""
-    place = 0
-    if pinned is not None and pinned[heap.objects[0]] > 0:
-        place = _lowest_free(heap, pinned)
-    return np.int64(heap.objects[place]), heap.ranks[place]
+    if heap.size[_HOLE]:
+        _fill(heap)
+    top = heap.objects[0]
+    while heap.ranks[0] != heap.wanted[top] or heap.sinces[0] != heap.wanted_since[top]:
+        _sink(heap, 0, top, heap.wanted[top], heap.wanted_since[top])
+        top = heap.objects[0]
+    if pinned is not None and pinned[top] > 0:
+        top = _lowest_free(heap, pinned)
+    return np.int64(top), heap.wanted[top]
 
 
 @kernel
-def _lowest_free(heap: Heap, pinned: Any) -> int:
-    """The node of lowest rank among those that are not pinned; below a node of higher rank there is none."""
+def _lowest_free(heap: Heap, pinned: Any) -> Any:
+    """The object of lowest rank among those that are not pinned; below a node there is none of lower rank than the node has."""
     stack, best, depth = heap.stack, _OUT, 1
     stack[0] = 0
     while depth > 0:
         depth -= 1
         place = stack[depth]
-        if best != _OUT and _is_before(heap.ranks[best], heap.sinces[best], heap.ranks[place], heap.sinces[place]):
+        one = heap.objects[place]
+        if best != _OUT and _is_before(heap.wanted[best], heap.wanted_since[best], heap.ranks[place], heap.sinces[place]):
             continue
-        if pinned[heap.objects[place]] <= 0:
-            best = place
-            continue
+        if pinned[one] <= 0 and (
+            best == _OUT or _is_before(heap.wanted[one], heap.wanted_since[one], heap.wanted[best], heap.wanted_since[best])
+        ):
+            best = one
         first = _CHILDREN * place + 1
-        for child in range(first, min(first + _CHILDREN, heap.size[0])):
+        for child in range(first, min(first + _CHILDREN, heap.size[_NODES])):
             stack[depth] = child
             depth += 1
     return best
@@ -84,18 +108,33 @@ def _lowest_free(heap: Heap, pinned: Any) -> int:
 
 @kernel
 def remove(heap: Heap, one: int) -> None:
-    """Take out an object that is in the heap."""
+    """Take out an object that `lowest` has just given."""
     place = heap.places[one]
     heap.places[one] = _OUT
-    heap.size[0] -= 1
-    last = heap.size[0]
+    if place == 0:
+        heap.size[_HOLE] = 1
+    else:
+        _move_last(heap, place)
+
+
+@kernel
+def _fill(heap: Heap) -> None:
+    heap.size[_HOLE] = 0
+    _move_last(heap, 0)
+
+
+@kernel
+def _move_last(heap: Heap, place: int) -> None:
+    """Put the last node where one is gone."""
+    heap.size[_NODES] -= 1
+    last = heap.size[_NODES]
     if place == last:
         return
     moved, rank, since = heap.objects[last], heap.ranks[last], heap.sinces[last]
-    if _is_before(heap.ranks[place], heap.sinces[place], rank, since):
-        _sink(heap, place, moved, rank, since)
-    else:
+    if place > 0 and _is_before(rank, since, heap.ranks[place], heap.sinces[place]):
         _rise(heap, place, moved, rank, since)
+    else:
+        _sink(heap, place, moved, rank, since)
 
 
 @kernel
@@ -122,7 +161,7 @@ def _rise(heap: Heap, place: int, one: int, rank: float, since: int) -> None:
 
 @kernel
 def _sink(heap: Heap, place: int, one: int, rank: float, since: int) -> None:
-    size = heap.size[0]
+    size = heap.size[_NODES]
     while True:
         first = _CHILDREN * place + 1
         if first >= size:

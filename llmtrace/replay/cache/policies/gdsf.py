@@ -22,46 +22,51 @@ if TYPE_CHECKING:
 
 __all__ = ["GDSF", "new"]
 
+_FLOOR, _COMING = 0, 1
 _SCALE = 1e6
 """libCacheSim's: ranks, which are rounded, are then equal to the last bit."""
 
 
 class GDSF(NamedTuple):
-    """The objects by rank, the uses of each, the floor, and the object that room is being made for."""
+    """The objects by rank, the uses of each, the floor, and rank and number of the object that room is being made for."""
 
     heap: Any
     uses: Any
-    floor: Any
+    ranks: Any
     coming: Any
 
 
 def new(stream: Stream, capacity: int) -> GDSF:
     """An empty GDSF cache."""
-    uses = np.zeros(stream.objects, np.int32)
-    return GDSF(new_heap(stream.objects), uses, np.zeros(1), np.full(1, NONE, np.int64))
+    return GDSF(new_heap(stream.objects), np.zeros(stream.objects, np.int32), np.zeros(2), np.full(1, NONE, np.int64))
 
 
 def _hit(policy: GDSF, now: int, one: int, was: int, size: int) -> None:
     policy.uses[one] += 1
-    put(policy.heap, one, policy.floor[0] + policy.uses[one] * _SCALE / max(size, 1), now)
+    put(policy.heap, one, policy.ranks[_FLOOR] + policy.uses[one] * _SCALE / max(size, 1), now)
 
 
 def _miss(policy: GDSF, now: int, one: int, size: int) -> bool:
-    policy.uses[one] = 1
     policy.coming[0] = one
-    put(policy.heap, one, policy.floor[0] + _SCALE / max(size, 1), now)
+    policy.ranks[_COMING] = policy.ranks[_FLOOR] + _SCALE / max(size, 1)
     return True
 
 
 def _evict(policy: GDSF, now: int, incoming: int, held: Any, pinned: Any) -> Any:
     one, rank = lowest(policy.heap, pinned)
-    policy.floor[0] = rank
-    remove(policy.heap, one)
-    return NONE if one == policy.coming[0] else one
+    if policy.coming[0] != NONE and policy.ranks[_COMING] < rank:
+        one, rank = np.int64(NONE), policy.ranks[_COMING]
+        policy.coming[0] = NONE
+    else:
+        remove(policy.heap, one)
+    policy.ranks[_FLOOR] = rank
+    return one
 
 
 def _insert(policy: GDSF, now: int, one: int, size: int) -> None:
+    policy.uses[one] = 1
     policy.coming[0] = NONE
+    put(policy.heap, one, policy.ranks[_COMING], now)
 
 
 implement(GDSF, hit=_hit, miss=_miss, evict=_evict, insert=_insert)

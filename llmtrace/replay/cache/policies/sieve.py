@@ -54,10 +54,10 @@ def _evict(policy: SIEVE, now: int, incoming: int, held: Any, pinned: Any) -> An
         one = np.int64(queue[hand])
         hand += 1
         stays = marked[one] or (pinned is not None and pinned[one] > 0)
-        if stays:
-            marked[one] = False
-            queue[passed] = one
-            passed += 1
+        # Without a branch: which objects are marked cannot be foreseen.
+        marked[one] = False
+        queue[passed] = one
+        passed += stays
         if hand == end:
             end, passed, hand = passed, 0, 0
         if not stays:
