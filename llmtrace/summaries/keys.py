@@ -13,6 +13,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from llmtrace.summaries.interning import first_rows, intern
@@ -20,7 +21,9 @@ from llmtrace.summaries.interning import first_rows, intern
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HASH", "UNKNOWN", "combine_names", "key", "names"]
+    from llmtrace.summaries.interning import Keys
+
+__all__ = ["HASH", "UNKNOWN", "combine_names", "key", "names", "of"]
 
 UNKNOWN = 0
 """The key of a row whose key column is null."""
@@ -46,6 +49,19 @@ def key(*columns: str) -> pl.Expr:
         .otherwise(pl.lit(UNKNOWN, pl.UInt64))
         .alias("_".join(columns))
     )
+
+
+def of(column: pl.Series) -> Keys:
+    """The keys of a column, as `key` makes them, worked out in this thread.
+
+    >>> users = pl.DataFrame({"user": ["a", None]})
+    >>> of(users["user"]).tolist() == users.select(key("user")).to_series().to_list()
+    True
+    """
+    hashed: Keys = np.maximum(column.hash(_SEED).to_numpy(), np.uint64(1))
+    if column.null_count():
+        hashed[column.is_null().to_numpy()] = UNKNOWN
+    return hashed
 
 
 def names(frame: pl.LazyFrame, by: str, column: str) -> pl.LazyFrame:

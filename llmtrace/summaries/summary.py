@@ -11,7 +11,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Summary", "plans"]
+__all__ = ["Summary", "plans", "tables_of"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,30 @@ def plans(frame: pl.LazyFrame, summaries: Mapping[str, Summary]) -> dict[str, pl
         name: once.map_batches(partial(_take, name=name, made=made), schema=dict(summary.schema))
         for name, summary in summaries.items()
     }
+
+
+def tables_of(
+    frame: pl.LazyFrame,
+    schemas: Mapping[str, Mapping[str, pl.DataType]],
+    summarise: Callable[[pl.DataFrame], Mapping[str, pl.DataFrame]],
+) -> dict[str, pl.LazyFrame]:
+    """A plan for each table that one function makes of a part.
+
+    Args:
+        frame: the requests of a part.
+        schemas: of each table.
+        summarise: from a part, in as many chunks as it has, to its tables. Called once per part.
+    """
+    made: dict[str, pl.DataFrame] = {}
+    once = frame.map_batches(partial(_note, summarise=summarise, made=made), schema={"tables": pl.UInt32}).cache()
+    return {name: once.map_batches(partial(_take, name=name, made=made), schema=dict(schema)) for name, schema in schemas.items()}
+
+
+def _note(
+    frame: pl.DataFrame, *, summarise: Callable[[pl.DataFrame], Mapping[str, pl.DataFrame]], made: dict[str, pl.DataFrame]
+) -> pl.DataFrame:
+    made.update(summarise(frame))
+    return pl.DataFrame({"tables": [len(made)]}, schema={"tables": pl.UInt32})
 
 
 def _make(frame: pl.DataFrame, *, summaries: Mapping[str, Summary], made: dict[str, pl.DataFrame]) -> pl.DataFrame:

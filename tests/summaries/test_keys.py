@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from llmtrace.summaries.keys import UNKNOWN, combine_names, key, names
+from llmtrace.summaries.keys import UNKNOWN, combine_names, key, names, of
 
 if TYPE_CHECKING:
     import pytest
@@ -46,6 +46,14 @@ def test_a_column_of_nulls_is_all_unknown() -> None:
 def test_no_key_is_unknown_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pl.Expr, "hash", lambda *_: pl.lit(0, pl.UInt64))
     assert pl.DataFrame({"user": USERS}).select(key("user")).to_series().to_list() == [1, UNKNOWN, 1, 1, 1]
+
+
+def test_keys_of_a_column_are_those_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = pl.DataFrame({"user": USERS})
+    chunked = pl.concat([whole[:1], whole[1:3], whole[3:]], rechunk=False)
+    assert of(chunked["user"]).tolist() == whole.select(key("user")).to_series().to_list()
+    monkeypatch.setattr(pl.Series, "hash", lambda *_: pl.Series([0] * len(USERS), dtype=pl.UInt64))
+    assert of(whole["user"]).tolist() == [1, UNKNOWN, 1, 1, 1]
 
 
 def test_names_stand_behind_their_keys_once() -> None:

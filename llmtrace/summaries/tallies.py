@@ -1,0 +1,229 @@
+"""Tallies: what each key meets and how often, as users meet models or lengths; a table of counts without its zeros.
+
+What is met is a cell, a number below 2^20. A tally is one number of 32 bits, cell · 2^12 + count, so that adding tallies up reads
+and writes one small array. The tallies of a key stand together, in the order in which it met their cells first; where a count is
+more than 12 bits hold, further tallies of the cell follow after them. Those of all keys stand end to end.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numba import njit
+
+from llmtrace.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from llmtrace.summaries.interning import Ids, Integers, Interner, Keys
+
+    Flat = npt.NDArray[np.uint32]
+    Lot = tuple["Ids", "Tallies"]
+
+__all__ = ["COUNT_BITS", "MOST_CELLS", "MOST_COUNT", "Tallies", "TallyStore", "add_up", "ranked", "renumbered", "settle"]
+
+COUNT_BITS = 12
+MOST_COUNT = (1 << COUNT_BITS) - 1
+MOST_CELLS = 1 << (32 - COUNT_BITS)
+"""Cells that can be told apart; the lengths of users have far fewer, so that it is models that may be too many."""
+MOST_WAITING = 48_000_000
+"""So many tallies wait at most until they are added up, or as many as have been added up before."""
+MOST_THREADS = 8
+BLOCK = 1_000_000
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """The tallies of some keys.
+
+    Attributes:
+        sizes: how many each key has.
+        flat: those of all keys, key by key.
+        width: all cells are below it.
+
+    Raises:
+        InputError: if there may be more cells than a tally can tell apart.
+    """
+
+    sizes: Ids
+    flat: Flat
+    width: int
+
+    def __post_init__(self) -> None:
+        """Check the width."""
+        if self.width > MOST_CELLS:
+            raise InputError(
+                f"The trace has more than {MOST_CELLS:,} different models",
+                "Is that the column of models? Name another one with --map model=COLUMN.",
+            )
+
+    def offsets(self) -> Integers:
+        """Where those of each key begin, and the number of all."""
+        offsets = np.zeros(self.sizes.size + 1, np.int64)
+        np.cumsum(self.sizes, out=offsets[1:])
+        return offsets
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Cell and count of each tally."""
+        return [divmod(tally, MOST_COUNT + 1) for tally in self.flat.tolist()]
+
+
+class TallyStore:
+    """The tallies of keys that come in several lots, in order of time.
+
+    >>> from llmtrace.summaries.interning import Interner
+    >>> store = TallyStore(numbers := Interner())
+    >>> for key, tally in ((9, (4 << 12) + 1), (5, (2 << 12) + 1), (9, (4 << 12) + 6)):
+    ...     store.add(numbers.add(np.array([key], np.uint64)), Tallies(np.array([1], np.uint32), np.array([tally], np.uint32), 5))
+    >>> order, found = store.total()
+    >>> numbers.keys[order].tolist(), found.sizes.tolist(), found.pairs()
+    ([5, 9], [1, 1], [(2, 1), (4, 7)])
+    """
+
+    def __init__(self, numbers: Interner) -> None:
+        """Hold none.
+
+        Args:
+            numbers: what numbers the keys; it may number others too.
+        """
+        self._numbers = numbers
+        self._lots: list[Lot] = []
+        self._before, self._waiting = 0, 0
+
+    def add(self, keys: Ids, found: Tallies) -> None:
+        """Take the tallies of the next lot; its keys ascend, but are given by their numbers."""
+        self._lots.append((keys, found))
+        self._waiting += found.flat.size
+        if self._waiting > max(MOST_WAITING, self._before):
+            order, together = self.total()
+            self._lots, self._before, self._waiting = [(order.astype(np.uint32), together)], together.flat.size, 0
+
+    def total(self) -> tuple[Integers, Tallies]:
+        """The numbers of all keys, so that the keys ascend, and the tallies of the keys in that order."""
+        order, ranks = ranked(self._numbers.keys)
+        return order, add_up([(ranks[keys], found) for keys, found in self._lots], order.size)
+
+
+def ranked(keys: Keys) -> tuple[Integers, Ids]:
+    """The order that makes keys ascend, and the rank of each key in it."""
+    order = np.argsort(keys)
+    ranks = np.empty(order.size, np.uint32)
+    ranks[order] = np.arange(order.size, dtype=np.uint32)
+    return order, ranks
+
+
+def renumbered(found: Tallies, places: Flat, width: int) -> Tallies:
+    """The same with other numbers for cells: `places[c]` for cell c; all are below `width`."""
+    return Tallies(found.sizes, places[found.flat >> COUNT_BITS] << COUNT_BITS | (found.flat & MOST_COUNT), width)
+
+
+def add_up(lots: Sequence[Lot], keys: int) -> Tallies:
+    """The tallies of several lots together.
+
+    Keys are taken block by block, so that what is worked with stays small, and blocks in several threads.
+
+    Args:
+        lots: in order of time, the tallies of each and the places of its keys, ascending.
+        keys: how many places there are.
+    """
+    tallies = sum(found.flat.size for _, found in lots)
+    if not tallies:
+        return Tallies(np.zeros(keys, np.uint32), np.empty(0, np.uint32), 1)
+    edges = np.linspace(0, keys, tallies // BLOCK + 2).astype(np.int64)
+    cut = [_Cut.of(places, found, edges) for places, found in lots]
+    width = max(found.width for _, found in lots)
+    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+        blocks = [pool.submit(_added, cut, block, edges, width) for block in range(edges.size - 1)]
+        sizes, flat = zip(*(block.result() for block in blocks), strict=True)
+    return Tallies(np.concatenate(sizes), np.concatenate(flat), width)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A lot, and where the blocks of its keys and of their tallies begin."""
+
+    places: Ids
+    found: Tallies
+    rows: Integers
+    starts: Integers
+
+    @classmethod
+    def of(cls, places: Ids, found: Tallies, edges: Integers) -> Self:
+        """Cut a lot at these places."""
+        rows = np.searchsorted(places, edges)
+        return cls(places, found, rows, found.offsets()[rows])
+
+
+def _added(lots: Sequence[_Cut], block: int, edges: Integers, width: int) -> tuple[Ids, Flat]:
+    """The tallies of one block of keys."""
+    rows = [slice(lot.rows[block], lot.rows[block + 1]) for lot in lots]
+    places = np.concatenate([lot.places[own] for lot, own in zip(lots, rows, strict=True)])
+    sizes = np.concatenate([lot.found.sizes[own] for lot, own in zip(lots, rows, strict=True)])
+    flat = np.concatenate([lot.found.flat[lot.starts[block] : lot.starts[block + 1]] for lot in lots])
+    return _add_up(places, sizes, flat, edges[block], edges[block + 1], width)
+
+
+@njit(nogil=True, cache=True)
+def settle(flat: Flat, start: int, end: int, counts: Integers) -> int:
+    """Make tallies of the cells of one key, which stand from `start` up to `end`, and set their counts back to zero.
+
+    Returns:
+        How far they reach then.
+    """
+    reach = end
+    for one in range(start, end):
+        cell = np.int64(flat[one])
+        rest = counts[cell] - MOST_COUNT
+        flat[one] = cell << COUNT_BITS | min(counts[cell], MOST_COUNT)
+        while rest > 0:
+            # Beyond the cells of the key, since each of these was met so often that there is room for it.
+            flat[reach] = cell << COUNT_BITS | min(rest, MOST_COUNT)
+            reach, rest = reach + 1, rest - MOST_COUNT
+        counts[cell] = 0
+    return reach
+
+
+@njit(nogil=True, cache=True)
+def _add_up(places: Ids, sizes: Ids, flat: Flat, low: int, high: int, width: int) -> tuple[Ids, Flat]:
+    """Add up the tallies of rows with places from `low` up to `high`."""
+    ends, starts, counted = _by_place(places, sizes, low, high)
+    sums, together = np.zeros(high - low, np.uint32), np.empty(flat.size + 1, np.uint32)
+    counts = np.zeros(width, np.int64)
+    size = 0
+    for key in range(sums.size):
+        start = size
+        for row in range(ends[key], ends[key + 1]):
+            for at in range(starts[row], starts[row] + counted[row]):
+                # Written for every tally, and kept where its cell is new: without a branch.
+                cell = flat[at] >> COUNT_BITS
+                together[size] = cell
+                size += counts[cell] == 0
+                counts[cell] += flat[at] & MOST_COUNT
+        size = settle(together, start, size, counts)
+        sums[key] = size - start
+    return sums, together[:size].copy()
+
+
+@njit(nogil=True, cache=True)
+def _by_place(places: Ids, sizes: Ids, low: int, high: int) -> tuple[Integers, Integers, Ids]:
+    """Rows by place, those of one place in their order: where those of each place begin; where their tallies begin; how many."""
+    ends = np.zeros(high - low + 2, np.int64)
+    for place in places:
+        ends[place - low + 2] += 1
+    for key in range(high - low + 1):
+        ends[key + 1] += ends[key]
+    starts, counted = np.empty(places.size, np.int64), np.empty(places.size, np.uint32)
+    start = 0
+    for row in range(places.size):
+        at = ends[places[row] - low + 1]
+        ends[places[row] - low + 1] = at + 1
+        starts[at], counted[at] = start, sizes[row]
+        start += sizes[row]
+    return ends[:-1], starts, counted
