@@ -32,6 +32,7 @@ from llmtrace.summaries import by_key, cells, marked, moments
 from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.histogram import bucket_indices
 from llmtrace.summaries.intervals import HOUR, end_of_run
+from llmtrace.summaries.kernels import inner
 from llmtrace.summaries.summary import Summary
 
 if TYPE_CHECKING:
@@ -106,19 +107,19 @@ def closed(state: Tables) -> pl.DataFrame:
 
 
 def _open(frame: pl.DataFrame) -> pl.DataFrame:
-    return _by_hour(frame, inner=False, least=1).sort("hour_us", "key")
+    return _by_hour(frame, between=False, least=1).sort("hour_us", "key")
 
 
 def _closed(frame: pl.DataFrame) -> pl.DataFrame:
-    return _folded(_by_hour(frame, inner=True, least=BUSY_REQUESTS))
+    return _folded(_by_hour(frame, between=True, least=BUSY_REQUESTS))
 
 
-def _by_hour(frame: pl.DataFrame, *, inner: bool, least: int) -> pl.DataFrame:
+def _by_hour(frame: pl.DataFrame, *, between: bool, least: int) -> pl.DataFrame:
     """The rows of `_OPEN` for every hour of every key with at least so many requests, in order of key and hour.
 
     Args:
         frame: the arrivals of each key.
-        inner: only the hours between the first and the last; else only those two.
+        between: only the hours between the first and the last; else only those two.
         least: requests.
     """
     if frame.is_empty():
@@ -126,7 +127,7 @@ def _by_hour(frame: pl.DataFrame, *, inner: bool, least: int) -> pl.DataFrame:
     keys, times, offsets = by_key.read(frame)
     first, last = HOUR.floor_us(times[offsets[:-1]].min()), HOUR.floor_us(times[offsets[1:] - 1].max())
     times, offsets = frozen(times, offsets)
-    places, *fields, squares = _walk(times, offsets, (first + HOUR.width_us, last), least, int(inner)).T
+    places, *fields, squares = _walk(times, offsets, (first + HOUR.width_us, last), least, int(between)).T
     columns = [pl.Series("key", keys[places]), *map(pl.Series, _FIELDS, fields), pl.Series("squares", squares.view(np.uint64))]
     return pl.DataFrame(columns).select(*_OPEN)
 
@@ -214,7 +215,7 @@ def _joined(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 @njit(nogil=True, cache=True)
-def _walk(times: Integers, offsets: Integers, edges: tuple[int, int], least: int, inner: int) -> Integers:
+def _walk(times: Integers, offsets: Integers, edges: tuple[int, int], least: int, between: int) -> Integers:
     """A row for each hour that has enough requests: the place of its key, `_FIELDS`, and the squares by their bits.
 
     Args:
@@ -222,14 +223,14 @@ def _walk(times: Integers, offsets: Integers, edges: tuple[int, int], least: int
         offsets: where the times of each key begin, and the number of all.
         edges: the end of the first hour, and the start of the last.
         least: requests.
-        inner: 1 for the hours between these edges, 0 for those two.
+        between: 1 for the hours between these edges, 0 for those two.
     """
     rows, found = np.empty((times.size // least, len(_FIELDS) + 2), np.int64), 0
     for key in range(offsets.size - 1):
         arrivals = times[offsets[key] : offsets[key + 1]]
         begin = _first_from(arrivals, edges[0])
         end = max(begin, _first_from(arrivals, edges[1]))
-        if inner:
+        if between:
             found = _list_hours(arrivals[begin:end], key, least, rows, found)
         else:
             found = _list_hours(arrivals[:begin], key, least, rows, found)
@@ -237,13 +238,13 @@ def _walk(times: Integers, offsets: Integers, edges: tuple[int, int], least: int
     return rows[:found]
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _first_from(times: Integers, time: int) -> int:
     """The first row that is not earlier."""
     return 0 if times[0] >= time else end_of_run(times, 0, time)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _list_hours(times: Integers, key: int, least: int, rows: Integers, found: int) -> int:
     row = 0
     while row < times.size:
@@ -259,7 +260,7 @@ def _list_hours(times: Integers, key: int, least: int, rows: Integers, found: in
     return found
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _gaps_within(times: Integers) -> tuple[int, np.uint64]:
     """The positive gaps between times of an hour, and the sum of their squares, which is below 2^64."""
     gaps, squares = 0, np.uint64(0)

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from llmtrace.summaries.fixed import added, fixed_log
+from llmtrace.summaries.kernels import inner
 from llmtrace.summaries.marked import drain
 from llmtrace.summaries.pairs import count_pairs
 
@@ -69,7 +70,7 @@ def walk(times: Integers, offsets: Integers, bits: int, within: Room) -> tuple[I
     return fields, (ends, codes[: ends[-1]].copy(), counts[: ends[-1]].copy())
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _set_edges(arrivals: Integers, row: Row) -> None:
     row[REQUESTS], row[FIRST], row[LAST] = arrivals.size, arrivals[0], arrivals[-1]
     row[FIRST_GAP : LAST_POSITIVE + 1] = -1
@@ -78,7 +79,7 @@ def _set_edges(arrivals: Integers, row: Row) -> None:
         row[FIRST_POSITIVE], row[LAST_POSITIVE] = _positive_edges(arrivals)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _positive_edges(arrivals: Integers) -> tuple[int, int]:
     """The first and the last positive gap; -1 where there is none."""
     if arrivals[0] == arrivals[-1]:
@@ -91,7 +92,7 @@ def _positive_edges(arrivals: Integers) -> tuple[int, int]:
     return arrivals[start + 1] - arrivals[start], arrivals[end] - arrivals[end - 1]
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _follow(arrivals: Integers, bits: int, row: Row, block: Block, within: Room) -> None:
     """Ties, the sums and the pairs of one key. What is before the first gap is zero, which adds nothing to a product."""
     gaps, positive, logs, buckets = block
@@ -101,20 +102,20 @@ def _follow(arrivals: Integers, bits: int, row: Row, block: Block, within: Room)
         found = _leave_out_ties(gaps, size, positive)
         row[TIES] += size - found
         row[LOGS + 1] += _take_logs(positive, found, logs)
-        _add_products(gaps, size, row, SQUARES)
-        _add_products(logs, found, row, LOG_SQUARES)
+        _add_products(gaps, size, row[SQUARES:])
+        _add_products(logs, found, row[LOG_SQUARES:])
         count_pairs(gaps, size, start - 1, positive[0], bits, buckets, within)
         gaps[0], positive[0], logs[0] = gaps[size], positive[found], logs[found]
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _subtract(later: Integers, earlier: Integers, gaps: Integers) -> int:
     for place in range(later.size):
         gaps[place + 1] = later[place] - earlier[place]
     return later.size
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _leave_out_ties(gaps: Integers, size: int, positive: Integers) -> int:
     """The positive gaps end to end, and how many they are; without a branch, since ties come as they like."""
     found = 0
@@ -124,7 +125,7 @@ def _leave_out_ties(gaps: Integers, size: int, positive: Integers) -> int:
     return found
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _take_logs(values: Integers, size: int, logs: Integers) -> int:
     """The fixed logarithms of values; their sum."""
     total = 0
@@ -134,17 +135,17 @@ def _take_logs(values: Integers, size: int, logs: Integers) -> int:
     return total
 
 
-@njit(nogil=True, cache=True)
-def _add_products(values: Integers, size: int, row: Row, field: int) -> None:
-    """Add Σ x² to the sum at a field, and Σ x · next x to the one after it."""
-    high, low = np.uint64(row[field]), np.uint64(row[field + 1])
-    next_high, next_low = np.uint64(row[field + 2]), np.uint64(row[field + 3])
+@inner
+def _add_products(values: Integers, size: int, sums: Row) -> None:
+    """Add Σ x² to the first of the sums, and Σ x · next x to the second."""
+    high, low = np.uint64(sums[0]), np.uint64(sums[1])
+    next_high, next_low = np.uint64(sums[2]), np.uint64(sums[3])
     for place in range(1, size + 1):
         before, value = np.uint64(values[place - 1]), np.uint64(values[place])
         high, low = added(high, low, value, value)
         next_high, next_low = added(next_high, next_low, before, value)
-    row[field], row[field + 1] = np.int64(high), np.int64(low)
-    row[field + 2], row[field + 3] = np.int64(next_high), np.int64(next_low)
+    sums[0], sums[1] = np.int64(high), np.int64(low)
+    sums[2], sums[3] = np.int64(next_high), np.int64(next_low)
 
 
 @njit(nogil=True, cache=True)
@@ -161,27 +162,30 @@ def join(fields: Integers, order: Integers, starts: Integers) -> tuple[Integers,
     """
     joined, borders = np.empty((starts.size - 1, _WIDTH), np.int64), np.full((order.size, 5), -1)
     for key in range(starts.size - 1):
-        row = joined[key]
-        row[:] = fields[order[starts[key]]]
+        row, first = joined[key], fields[order[starts[key]]]
+        # Not as slices: Numba would spend seconds on the message for those that do not fit.
+        for field in range(_WIDTH):
+            row[field] = first[field]
         for place in range(starts[key] + 1, starts[key + 1]):
             _join(row, fields[order[place]], borders[place])
     return joined, borders
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _join(row: Row, after: Row, border: Row) -> None:
     """Let a row go on with a later one of the same key; the gap between them joins the gaps around it to pairs."""
     gap = after[FIRST] - row[LAST]
-    border[:] = row[LAST_GAP], row[LAST_POSITIVE], gap, after[FIRST_GAP], after[FIRST_POSITIVE]
+    border[0], border[1], border[2] = row[LAST_GAP], row[LAST_POSITIVE], gap
+    border[3], border[4] = after[FIRST_GAP], after[FIRST_POSITIVE]
     _add_sums(row, after)
-    _add(row, SQUARES, gap, gap)
-    _add(row, PRODUCTS, row[LAST_GAP], gap)
-    _add(row, PRODUCTS, gap, after[FIRST_GAP])
+    _add(row[SQUARES:], gap, gap)
+    _add(row[PRODUCTS:], row[LAST_GAP], gap)
+    _add(row[PRODUCTS:], gap, after[FIRST_GAP])
     _join_logs(row, gap, after[FIRST_POSITIVE])
     _join_edges(row, gap, after)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _add_sums(row: Row, after: Row) -> None:
     for field in range(SQUARES, _WIDTH, 2):
         low = np.uint64(row[field + 1]) + np.uint64(after[field + 1])
@@ -189,30 +193,30 @@ def _add_sums(row: Row, after: Row) -> None:
         row[field], row[field + 1] = row[field] + after[field] + carry, np.int64(low)
 
 
-@njit(nogil=True, cache=True)
-def _add(row: Row, field: int, x: int, y: int) -> None:
-    """Add a product to one of the sums; a factor that is not positive adds nothing."""
+@inner
+def _add(total: Row, x: int, y: int) -> None:
+    """Add a product to a sum; a factor that is not positive adds nothing."""
     if x > 0 and y > 0:
-        high, low = added(np.uint64(row[field]), np.uint64(row[field + 1]), np.uint64(x), np.uint64(y))
-        row[field], row[field + 1] = np.int64(high), np.int64(low)
+        high, low = added(np.uint64(total[0]), np.uint64(total[1]), np.uint64(x), np.uint64(y))
+        total[0], total[1] = np.int64(high), np.int64(low)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _join_logs(row: Row, gap: int, after: int) -> None:
     """What the gap at a border adds to the sums of logarithms; at a tie the positive gaps around it become neighbours."""
     log_before = fixed_log(row[LAST_POSITIVE]) if row[LAST_POSITIVE] > 0 else 0
     log_after = fixed_log(after) if after > 0 else 0
     if gap == 0:
-        _add(row, LOG_PRODUCTS, log_before, log_after)
+        _add(row[LOG_PRODUCTS:], log_before, log_after)
         return
     log = fixed_log(gap)
-    _add(row, LOGS, 1, log)
-    _add(row, LOG_SQUARES, log, log)
-    _add(row, LOG_PRODUCTS, log_before, log)
-    _add(row, LOG_PRODUCTS, log, log_after)
+    _add(row[LOGS:], 1, log)
+    _add(row[LOG_SQUARES:], log, log)
+    _add(row[LOG_PRODUCTS:], log_before, log)
+    _add(row[LOG_PRODUCTS:], log, log_after)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _join_edges(row: Row, gap: int, after: Row) -> None:
     row[REQUESTS] += after[REQUESTS]
     row[TIES] += after[TIES] + (gap == 0)

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from llmtrace.summaries.cells import frozen
+from llmtrace.summaries.kernels import inner
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,7 +37,7 @@ def room(cells: int, most: int = 0) -> Room:
     return counts, np.zeros(words, np.uint64), np.zeros((words >> 6) + 1, np.uint64)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def count(within: Room, cell: np.unsignedinteger[Any], number: np.unsignedinteger[Any]) -> None:
     """Count a cell so many times, for kernels; the cell is unsigned, and the number of the type of the counts."""
     counts, bits, words = within
@@ -46,7 +47,7 @@ def count(within: Room, cell: np.unsignedinteger[Any], number: np.unsignedintege
     words[word >> _SHIFT] |= _ONE << (word & _MASK)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def drain(within: Room, places: Places, numbers: Counts, size: int) -> int:
     """Move the cells that occur, ascending, and their counts to two arrays from `size` on, for kernels; where they end there."""
     counts, bits, words = within
@@ -81,13 +82,13 @@ def added_up(found: Cells, order: Integers, starts: Integers) -> Cells:
     return ends, cells, counts if counts.max(initial=0) >> 32 else counts.astype(np.uint32, copy=False)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _lowest(bits: np.uint64) -> int:
     """The number of the lowest bit that is set: the exponent of the float that has it alone."""
     return int(np.float64(bits & (~bits + _ONE)).view(np.int64) >> 52) - 1023
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _drain_word(word: int, counts: Counts, bits: Bits, places: Places, numbers: Counts, size: int) -> int:
     rest = bits[word]
     while rest:

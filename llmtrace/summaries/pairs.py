@@ -24,6 +24,7 @@ from numba import njit
 
 from llmtrace.summaries import cells, marked
 from llmtrace.summaries.histogram import bucket_of
+from llmtrace.summaries.kernels import inner
 from llmtrace.summaries.marked import count
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def spearman(found: Cells, bits: int, sequence: int) -> tuple[Integers, Floats, 
     return pairs, coefficients, bounds
 
 
-@njit(nogil=True, cache=True)
+@inner
 def count_pairs(gaps: Integers, size: int, before: int, positive: int, bits: int, buckets: Codes, within: Room) -> None:
     """Count the pairs that gaps make with the one before each, for kernels.
 
@@ -103,7 +104,7 @@ def count_pairs(gaps: Integers, size: int, before: int, positive: int, bits: int
         _count_apart(buckets, size, _bucket(positive, bits), columns, within)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _count_apart(buckets: Codes, size: int, positive: np.uint32, columns: np.uint32, within: Room) -> None:
     """Count the pairs of positive gaps that have ties between them; only ties are in the first bucket."""
     for place in range(size):
@@ -113,13 +114,13 @@ def _count_apart(buckets: Codes, size: int, positive: np.uint32, columns: np.uin
             count(within, (columns + positive) * columns + buckets[place + 1], np.uint32(1))
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _columns(bits: int) -> np.uint32:
     """How many buckets there are."""
     return np.uint32((LONGEST_BITS + 1 - bits) << bits)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _bucket(gap: int, bits: int) -> np.uint32:
     """The row or the column of a gap."""
     return np.uint32(min(bucket_of(gap, bits), ((LONGEST_BITS + 1 - bits) << bits) - 1))
@@ -133,7 +134,7 @@ def _border(gaps: Integers, bits: int) -> tuple[Integers, Codes]:
     return ends, codes[: ends[-1]].copy()
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _list_border(gaps: Integers, bits: int, codes: Codes, size: int) -> int:
     """The pairs that a gap makes with its neighbours, from `size` on; where they end."""
     before, positive_before, gap, after, positive_after = gaps
@@ -146,7 +147,7 @@ def _list_border(gaps: Integers, bits: int, codes: Codes, size: int) -> int:
     return _list_pair(gap, positive_after, 1, bits, codes, size) if after == 0 else size
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _list_pair(earlier: int, later: int, apart: int, bits: int, codes: Codes, size: int) -> int:
     """The pair of two gaps, if there are both; those that are apart are positive, and in the lower half."""
     if earlier < apart or later < apart:
@@ -171,7 +172,7 @@ def _spearman(offsets: Integers, codes: Codes, counts: Codes, bits: int, sequenc
     return pairs, coefficients, bounds
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _places(code: np.uint32, columns: int, sequence: int) -> tuple[bool, int, int]:
     """Whether a cell holds pairs of a sequence, and the bucket of its earlier and of its later gap."""
     row, column = divmod(int(code), columns)
@@ -180,7 +181,7 @@ def _places(code: np.uint32, columns: int, sequence: int) -> tuple[bool, int, in
     return sequence == ALL_GAPS or (row > 0 and column > 0), row, column
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _marginals(codes: Codes, counts: Codes, sequence: int, table: Floats) -> int:
     """Count each side's buckets into a row of the table; the number of pairs."""
     pairs = 0
@@ -194,7 +195,7 @@ def _marginals(codes: Codes, counts: Codes, sequence: int, table: Floats) -> int
     return pairs
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _to_ranks(buckets: Floats, bits: int) -> tuple[float, float]:
     """Replace the number of gaps in each bucket by their mean rank, from the middle one.
 
@@ -213,7 +214,7 @@ def _to_ranks(buckets: Floats, bits: int) -> tuple[float, float]:
     return seen, hidden
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _product(codes: Codes, counts: Codes, sequence: int, ranks: Floats) -> float:
     total = 0.0
     for cell in range(codes.size):
@@ -223,7 +224,7 @@ def _product(codes: Codes, counts: Codes, sequence: int, ranks: Floats) -> float
     return total
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _coefficient(product: float, earlier: tuple[float, float], later: tuple[float, float]) -> tuple[float, float]:
     """The correlation, and at most how far the exact one is from it."""
     if earlier[0] == 0 or later[0] == 0:
