@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
-__all__ = ["Chutes"]
+__all__ = ["Chutes", "user_of_round"]
 
 _SCHEME = Scheme(
     "chutes",
@@ -63,7 +63,7 @@ class Chutes:
             draft.put("stream", Cell(endpoint.value.str.ends_with("_stream"), None, endpoint.sources))
         user, rehash_round = draft.cells.get("user"), draft.column("rehash_round")
         if user and rehash_round:
-            draft.put("user", _user(user, text(rehash_round, raw.schema[rehash_round])))
+            draft.put("user", user_of_round(user, text(rehash_round, raw.schema[rehash_round])))
         if completed := draft.column("completed_at"):
             end = draft.times("duration_s", completed).cell
             draft.put("duration_s", elapsed(draft.cells["timestamp"], end))
@@ -71,7 +71,8 @@ class Chutes:
         return draft.reading()
 
 
-def _user(user: Cell, rehash_round: Cell) -> Cell:
+def user_of_round(user: Cell, rehash_round: Cell) -> Cell:
+    """A user within its round: `u5_0027020`, which many ids say themselves."""
     prefix = pl.concat_str(pl.lit("u"), rehash_round.value, pl.lit("_"))
     whole = user.value.str.starts_with(prefix) | rehash_round.value.is_null()
     name = pl.when(whole).then(user.value).otherwise(pl.concat_str(prefix, user.value))
