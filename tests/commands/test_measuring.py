@@ -35,7 +35,7 @@ def test_notes_are_said_once(form: Literal["table", "markdown"], capsys: Capture
 
 
 def test_standard_output_carries_the_result_alone(capsys: Capture, tmp_path: Path) -> None:
-    deliver(RESULT, Writing("csv", output=tmp_path / "out"))
+    deliver(RESULT, Writing("csv", output=str(tmp_path / "out")))
     said = capsys.readouterr()
     assert said.out == "a\n1\n2\n"
     assert str(tmp_path / "out") in said.err
