@@ -129,7 +129,7 @@ def test_a_folder_gets_everything(hour: Result, tmp_path: Path) -> None:
     assert said[:-1] == [
         "Figure active_models is not drawn: the trace names neither models nor users",
         "Figure endpoints is not drawn: the trace names no endpoints",
-        "Figure hour_of_week is not drawn: the trace covers less than a day",
+        "Figure hour_of_week is not drawn: a relative clock has no days of the week",
     ]
 
 
