@@ -234,6 +234,17 @@ def test_wrong_options(arguments: list[str], code: int, message: str, hint: str,
     assert stats([trace, *arguments], capsys) == (code, message, hint)
 
 
+@pytest.mark.parametrize("command", ["stats trace.csv", "convert trace.csv out"])
+def test_a_predicate_that_fits_not_every_value(command: str, trace: str, folder: Path, capsys: Capture) -> None:
+    assert main([*command.split(), "--where", "CAST(model AS INT) > 1"]) == 2
+    message, hint = capsys.readouterr().err.splitlines()
+    assert message.startswith(
+        "llmtrace: error: --where cannot be applied: conversion from `str` to `i32` failed in column 'model'"
+    )
+    assert "TRY_CAST" in hint
+    assert [path.name for path in folder.iterdir()] == [trace]
+
+
 @pytest.mark.parametrize("command", ["convert trace.csv", "generate"])
 def test_a_destination_without_a_name(command: str, trace: str, folder: Path, capsys: Capture) -> None:
     assert main([*command.split(), "", "--force"]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from llmtrace.engine.damage import told
+from llmtrace.engine.damage import applied, told
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.survey import survey
 from llmtrace.errors import UsageError
@@ -70,7 +71,8 @@ def _write(
             with told(part.opened):
                 read = part.read(trace.columns).collect().lazy()
             whole = part.keep(read, trace.columns)
-            frame, counts, kept = pl.collect_all([whole, part.count(read, trace.columns), Intake.plan(whole)])
+            with applied(part):
+                frame, counts, kept = pl.collect_all([whole, part.count(read, trace.columns), Intake.plan(whole)])
             store.append(frame)
             intakes.append(intake_of(counts, kept))
             done += part.rows
@@ -86,9 +88,9 @@ def _footer(trace: Trace) -> Footer:
 
 
 def _refuse_itself(trace: Trace, destination: Path) -> None:
-    target = destination.resolve()
+    target = Path(os.path.realpath(destination))
     for opened in trace.opened:
-        path = Path(opened.source.path).resolve()
+        path = Path(os.path.realpath(opened.source.path))
         if path == target or target in path.parents or path in target.parents:
             raise UsageError(f"{destination} is the source itself", "Give a destination beside it.")
 

@@ -1,4 +1,4 @@
-"""Damage: a source that opens well and fails when it is read is the user's problem, told as one, not ours."""
+"""Damage: what opens well and fails at work, a source or a filter, is the user's problem, told as one, not ours."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from llmtrace.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from llmtrace.trace.part import Opened
+    from llmtrace.trace.part import Opened, Part
 
-__all__ = ["told"]
+__all__ = ["applied", "told"]
 
 
 @contextmanager
@@ -28,6 +30,24 @@ def told(opened: Sequence[Opened]) -> Iterator[None]:
         for entry in opened:
             _read_whole(entry)
         raise
+
+
+@contextmanager
+def applied(part: Part) -> Iterator[None]:
+    """Turn a failure of Polars into one of the predicate of a part, if it has one: what it asks for does not fit a value.
+
+    Raises:
+        UsageError: if there is a predicate, and something fails.
+    """
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        if part.predicate is None:
+            raise
+        raise UsageError(
+            f"--where cannot be applied: {str(error).strip().splitlines()[0]}",
+            "Give a predicate that fits every request: TRY_CAST, for one, is null where CAST fails.",
+        ) from None
 
 
 def _read_whole(opened: Opened) -> None:

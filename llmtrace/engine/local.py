@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
-from llmtrace.engine.damage import told
+from llmtrace.engine.damage import applied, told
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.names import shortened
 from llmtrace.engine.survey import survey
@@ -101,7 +101,8 @@ def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
     columns = _columns(analyses)
     with told(part.opened):
         read = part.read(columns).collect().lazy()
-    frame, counts = pl.collect_all([part.keep(read, columns), part.count(read, columns)])
+    with applied(part):
+        frame, counts = pl.collect_all([part.keep(read, columns), part.count(read, columns)])
     frame, names = shortened(frame)
     plans = [analysis.partial(frame.lazy()) for analysis in analyses]
     kept, *tables = pl.collect_all([Intake.plan(frame.lazy()), *(plan for named in plans for plan in named.values())])

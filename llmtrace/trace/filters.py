@@ -21,6 +21,13 @@ __all__ = ["Filters"]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_CALLS = re.compile(r"(\.?[a-z_][\w.]*)\(")
+_ROW_BY_ROW = re.compile(
+    r"col|\.(?:dt\.\w+|str\.(?!join|concat)\w+|(?:sql_)?is_in|is_null|is_not_null|is_between|not|cast|strict_cast"
+    r"|abs|round|floor|ceil|sql_rem|coalesce|when|then|otherwise)"
+)
+_LONGEST = 5_000
+"""Characters up to which a predicate with other functions is looked at part by part."""
 _STRINGS = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\")")
 
 
@@ -146,30 +153,38 @@ _WHERE_HINT = "Give a SQL predicate on canonical columns, as in --where \"input_
 
 def _check_where(where: str, available: Sequence[str]) -> None:
     expression = _parsed(where)
+    if any(name.startswith("_POLARS") for name in expression.meta.root_names()):
+        raise UsageError(f"--where {where}: a query within it is not a test of one request", _WHERE_HINT)
     missing = [name for name in dict.fromkeys(expression.meta.root_names()) if name not in available]
     if missing:
         raise MissingColumnError.among(missing, available, f"--where {where}")
     nothing = pl.DataFrame(schema={name: COLUMNS[name].dtype for name in available})
     try:
-        result = nothing.select(expression)
+        [dtype] = nothing.lazy().select(expression).collect_schema().dtypes()
+        if _sees_other_rows(expression, nothing):
+            raise UsageError(f"--where {where}: an aggregate or window is not a test of one request", _WHERE_HINT)
+        if not expression.meta.root_names():
+            raise UsageError(f"--where {where}: says the same of every request", _WHERE_HINT)
+        if dtype != pl.Boolean:
+            raise UsageError(f"--where {where}: gives {dtype}, not true or false", _WHERE_HINT)
+        nothing.filter(expression)
     except pl.exceptions.PolarsError as error:
         raise UsageError(f"--where {where}: {_first_line(error)}", _WHERE_HINT) from None
-    if _sees_other_rows(expression, nothing):
-        raise UsageError(f"--where {where}: an aggregate or window is not a test of one request", _WHERE_HINT)
-    if result.height:
-        raise UsageError(f"--where {where}: says the same of every request", _WHERE_HINT)
-    if result.dtypes != [pl.Boolean]:
-        raise UsageError(f"--where {where}: gives {result.dtypes[0]}, not true or false", _WHERE_HINT)
 
 
 def _sees_other_rows(expression: pl.Expr, nothing: pl.DataFrame) -> bool:
     """Whether the value for a row depends on the rows beside it, and so on how the trace is cut.
 
-    Wherever it stands in the expression, an aggregate makes a row out of none; windows show themselves in what is printed.
+    Wherever it stands in the expression, an aggregate makes a row out of none; windows show themselves in what is printed. So do
+    functions that are known to see a row alone, of which long predicates are made: to evaluate each part of those takes minutes.
     """
     printed = _STRINGS.sub("", str(expression))
     if ".over(" in printed or ".explode(" in printed:
         return True
+    if all(_ROW_BY_ROW.fullmatch(call) for call in _CALLS.findall(printed)):
+        return False
+    if len(printed) > _LONGEST:
+        raise UsageError("--where is too long to be looked through for aggregates", _WHERE_HINT)
     makes_a_row = bool(expression.meta.root_names() or "len()" in printed) and nothing.select(expression).height > 0
     return makes_a_row or any(_sees_other_rows(inner, nothing) for inner in expression.meta.pop(schema=nothing.schema))
 

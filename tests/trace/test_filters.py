@@ -99,6 +99,9 @@ def test_user_means_the_column_although_sql_reserves_the_word(where: str) -> Non
         ("", "unable to parse"),
         ("input_tokens + 1", "gives Int64, not true or false"),
         ("timestamp > '2025-01-01'", "--where timestamp"),
+        ("input_tokens IN (SELECT 1)", "a query within it"),
+        ("model ~ '('", "regex"),
+        (" AND ".join(["input_tokens > 0"] * 1000) + " AND sum(input_tokens) > 1", "too long to be looked through"),
     ],
 )
 def test_what_is_no_predicate_is_refused(where: str, problem: str) -> None:
@@ -118,6 +121,8 @@ def test_what_is_no_predicate_is_refused(where: str, problem: str) -> None:
         "greatest(input_tokens, output_tokens, 5) > 2",
         "length(model) > 1 AND coalesce(input_tokens, 0) = 0",
         "timestamp >= DATE '2025-04-11' AND extract(hour FROM timestamp) = 3",
+        # Of the square of their number these take a second, of its cube an hour.
+        " OR ".join(["model LIKE 'a%' AND input_tokens > 5"] * 500),
     ],
 )
 def test_what_looks_at_one_row_is_a_predicate(where: str) -> None:
