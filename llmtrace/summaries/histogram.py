@@ -279,39 +279,35 @@ def _tally_groups(
     found = np.zeros(order.size + 1, np.int64)
     buckets, counts = np.empty(members.size, members.dtype), np.empty(members.size, np.uint32)
     marks = np.zeros(dense.size // 64 + 1, np.uint64)
-    size = 0
     for place in range(order.size):
         first, end = offsets[order[place]], ends[order[place]]
         low, high = _mark(members[first:end], dense, marks)
-        for word in range(low, high + 1):
-            size = _drain(word, dense, marks, buckets, counts, size)
-        found[place + 1] = size
+        found[place + 1] = _drain(low, high, dense, marks, buckets, counts, found[place])
     return found, buckets, counts
 
 
 @njit(nogil=True, cache=True)
 def _mark(members: Buckets, dense: Counts, marks: Keys) -> tuple[int, int]:
     """Count buckets in an array of all, and set a bit for each that occurs; the first and the last word of bits that is used."""
-    low, high = marks.size, -1
+    low, high = np.uint64(marks.size), np.uint64(0)
     for member in members:
-        bucket = int(member)
-        if dense[bucket] == 0:
-            marks[bucket >> 6] |= np.uint64(1) << np.uint64(bucket & 63)
-            low, high = min(low, bucket >> 6), max(high, bucket >> 6)
-        dense[bucket] += 1
-    return low, high
+        # Whether the bucket occurs for the first time nobody could predict, so nothing depends on it.
+        word = np.uint64(member) >> np.uint64(6)
+        marks[word] |= np.uint64(1) << (np.uint64(member) & np.uint64(63))
+        dense[np.uint64(member)] += 1
+        low, high = min(low, word), max(high, word)
+    return int(low), int(high)
 
 
 @njit(nogil=True, cache=True)
-def _drain(word: int, dense: Counts, marks: Keys, buckets: Buckets, counts: Counts, size: int) -> int:
-    """Move the counts of the 64 buckets of a word out of the array of all, lowest first."""
-    rest = marks[word]
-    while rest:
-        lowest = rest & (~rest + np.uint64(1))
-        bucket = (word << 6) + (np.float64(lowest).view(np.int64) >> 52) - 1023
-        buckets[size], counts[size] = bucket, dense[bucket]
-        dense[bucket] = 0
-        rest ^= lowest
-        size += 1
-    marks[word] = 0
+def _drain(low: int, high: int, dense: Counts, marks: Keys, buckets: Buckets, counts: Counts, size: int) -> int:
+    """Move the counts of the buckets of some words out of the array of all, ascending; how many there are in the list then."""
+    for word in range(low, high + 1):
+        rest, marks[word] = marks[word], 0
+        while rest:
+            lowest = rest & (~rest + np.uint64(1))
+            bucket = (word << 6) + (np.float64(lowest).view(np.int64) >> 52) - 1023
+            buckets[size], counts[size], dense[bucket] = bucket, dense[bucket], 0
+            rest ^= lowest
+            size += 1
     return size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,18 +11,18 @@ import polars as pl
 from llmtrace.summaries import cells, histogram
 from llmtrace.summaries.accumulator import Accumulator, Counter
 from llmtrace.summaries.interning import Interner
-from llmtrace.summaries.pages import Pages
+from llmtrace.summaries.pages import Pages, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llmtrace.summaries.groups import Integers
+    from llmtrace.summaries.interning import Ids
 
 __all__ = ["Pool"]
 
-MOST_ROWS = 1 << 15
-"""Rows that are pooled in place; those of keys that appear later are merged as lists, which is slower but small if they are."""
-_AT_ONCE = 8
+MOST_KEYS = 1 << 14
+"""Keys that are pooled in place; those that appear later are merged as lists, which is slower but small if they are."""
+_AT_ONCE = 4
 
 
 class Pool(Accumulator[pl.DataFrame]):
@@ -29,35 +30,40 @@ class Pool(Accumulator[pl.DataFrame]):
 
     def __init__(self, columns: Sequence[str], bits: int) -> None:
         """Take summaries of these columns, made with so many bits."""
-        self._columns = pl.Enum(sorted(columns))
         self._keys = Interner()
         self._totals = Counter(_added, _AT_ONCE)
-        self._pages = Pages(histogram.bucket_count(bits))
+        self._pages = {column: Pages(histogram.bucket_count(bits)) for column in sorted(columns)}
         self._later = Counter(histogram.combine, _AT_ONCE)
 
     def add(self, state: pl.DataFrame) -> None:
         """Take the summary of the next part."""
         rows = self._rows(state)
-        if rows.max(initial=0) >= MOST_ROWS:
-            fits = rows < MOST_ROWS
+        if rows.max(initial=0) >= MOST_KEYS:
+            fits = rows < MOST_KEYS
             self._later.add(state.filter(pl.Series(~fits)))
             state, rows = state.filter(pl.Series(fits)), rows[fits]
         self._totals.add(state.drop("buckets", "counts"))
-        self._pages.add(rows, histogram.lists(state))
+        for column, run in _runs(state).items():
+            self._pages[column].add(rows[run], histogram.lists(state[run]))
 
     def total(self) -> pl.DataFrame:
         """The summary of all parts."""
         totals = self._totals.total()
-        pooled = cells.lists(self._pages.cells(self._rows(totals)), "buckets")
-        self._later.add(totals.with_columns(pooled))
+        rows, runs = self._rows(totals), _runs(totals)
+        books = [(self._pages.pop(column), rows[runs.get(column, slice(0))]) for column in list(self._pages)]
+        self._later.add(totals.with_columns(cells.lists(listed(books), "buckets")))
         return self._later.total()
 
-    def _rows(self, labels: pl.DataFrame) -> Integers:
-        """The number of each row: that of its key, then of its column."""
-        keys = self._keys.add(labels["key"].to_numpy()) if "key" in labels.columns else np.zeros(labels.height, np.uint32)
-        columns = labels["column"].cast(self._columns).to_physical().to_numpy()
-        rows: Integers = keys.astype(np.int64) * len(self._columns.categories) + columns
-        return rows
+    def _rows(self, labels: pl.DataFrame) -> Ids:
+        """In which row of its column's pages each is."""
+        return self._keys.add(labels["key"].to_numpy()) if "key" in labels.columns else np.zeros(labels.height, np.uint32)
+
+
+def _runs(labels: pl.DataFrame) -> dict[str, slice]:
+    """The rows of each column that has any; they stand together."""
+    runs = labels["column"].rle().struct.unnest()
+    borders = pairwise(np.cumsum([0, *runs["len"]]).tolist())
+    return {column: slice(*border) for column, border in zip(runs["value"], borders, strict=True)}
 
 
 def _added(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

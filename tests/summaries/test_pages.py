@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmtrace.summaries.cells import Cells, frozen
-from llmtrace.summaries.pages import Pages
+from llmtrace.summaries.pages import Pages, listed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,36 +33,46 @@ def as_lists(cells: Cells) -> list[list[int]]:
 def test_counts_are_those_of_all_lots_together(lots: list[dict[int, list[int]]]) -> None:
     pages = Pages(1000)
     for lot in lots:
-        pages.add(np.array(list(lot), np.int64), flat(list(lot.values())))
+        pages.add(np.array(list(lot), np.uint32), flat(list(lot.values())))
     rows = sorted({row for lot in lots for row in lot}, reverse=True)
     together = [[place for lot in lots for place in lot.get(row, [])] for row in rows]
-    assert as_lists(pages.cells(np.array(rows, np.int64))) == as_lists(flat(together))
+    assert as_lists(listed([(pages, np.array(rows, np.uint32))])) == as_lists(flat(together))
 
 
 def test_room_grows_with_what_is_added_and_keeps_what_was_there() -> None:
     pages, rng = Pages(1 << 16), np.random.default_rng(1)
     lots = [rng.integers(0, 1 << 16, (40, 900)) for _ in range(3)]
     for lot in lots:
-        pages.add(np.arange(40), flat(lot.tolist()))
-    assert as_lists(pages.cells(np.arange(40))) == as_lists(flat(np.hstack(lots).tolist()))
+        pages.add(np.arange(40, dtype=np.uint32), flat(lot.tolist()))
+    assert as_lists(listed([(pages, np.arange(40, dtype=np.uint32))])) == as_lists(flat(np.hstack(lots).tolist()))
 
 
 @pytest.mark.parametrize(("times", "dtype"), [(2, np.uint32), (3, np.uint64)])
 def test_counts_have_64_bits_where_32_are_too_few(times: int, dtype: type) -> None:
     pages = Pages(1000)
     for _ in range(times):
-        pages.add(np.array([0]), flat([[7]], number=2_000_000_000))
-    found = pages.cells(np.array([0]))
+        pages.add(np.zeros(1, np.uint32), flat([[7]], number=2_000_000_000))
+    found = listed([(pages, np.zeros(1, np.uint32))])
     assert (found[2].tolist(), found[2].dtype) == ([times * 2_000_000_000], dtype)
 
 
 def test_counts_that_might_have_outgrown_32_bits_but_did_not_come_back_in_32() -> None:
     pages = Pages(1000)
     for place in range(3):
-        pages.add(np.array([0]), flat([[place]], number=2_000_000_000))
-    assert pages.cells(np.array([0]))[2].dtype == np.uint32
+        pages.add(np.zeros(1, np.uint32), flat([[place]], number=2_000_000_000))
+    assert listed([(pages, np.zeros(1, np.uint32))])[2].dtype == np.uint32
 
 
 @pytest.mark.parametrize(("cells", "dtype"), [(1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)])
 def test_cells_are_numbered_in_16_bits_where_they_can_be(cells: int, dtype: type) -> None:
-    assert Pages(cells).cells(np.zeros(0, np.int64))[1].dtype == dtype
+    assert listed([(Pages(cells), np.zeros(0, np.uint32))])[1].dtype == dtype
+
+
+def test_several_books_are_listed_end_to_end_and_none_is_kept() -> None:
+    books = []
+    for place in (5, 900):
+        pages = Pages(1000)
+        pages.add(np.ones(1, np.uint32), flat([[place, place]]))
+        books.append((pages, np.arange(2, dtype=np.uint32)))
+    assert as_lists(listed(books)) == [[0, 0, 1, 1, 2], [5, 900], [2, 2]]
+    assert books == []

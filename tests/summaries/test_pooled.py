@@ -31,11 +31,11 @@ def some_parts(parts: int, keys: int) -> list[pl.DataFrame]:
 
 @pytest.mark.parametrize("by", [None, "key"])
 @pytest.mark.parametrize("bits", [6, 11])
-@pytest.mark.parametrize("most_rows", [0, 7, pooled.MOST_ROWS])
+@pytest.mark.parametrize("most_keys", [0, 3, pooled.MOST_KEYS])
 def test_a_pool_gives_what_combining_gives(
-    of_whole: Callable[..., pl.DataFrame], monkeypatch: pytest.MonkeyPatch, by: str | None, bits: int, most_rows: int
+    of_whole: Callable[..., pl.DataFrame], monkeypatch: pytest.MonkeyPatch, by: str | None, bits: int, most_keys: int
 ) -> None:
-    monkeypatch.setattr(pooled, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(pooled, "MOST_KEYS", most_keys)
     summary = histogram.summary(COLUMNS, bits=bits, by=by)
     states = [of_whole(summary, part) for part in some_parts(11, 4)]
     before = [state.rows() for state in states]

@@ -29,7 +29,7 @@ __all__ = ["Stats"]
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 _NAMED = ("user", "model", "instance", "session", "endpoint")
 
-_AT_ONCE = 12
+_AT_ONCE = 4
 _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
     "parameters": parameters.combine,
     "span": span.combine,
