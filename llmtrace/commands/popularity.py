@@ -17,7 +17,7 @@ __all__ = ["MOST_RASTERS", "popularity"]
 
 MOST_RASTERS = 4
 """So many users, and so many models, can be drawn at once."""
-_RASTERS = "Rasters"
+_PANEL = "Rasters"
 
 
 def popularity(
@@ -30,7 +30,7 @@ def popularity(
             metavar="N",
             help="Draw when the user of this rank by requests goes to which model; repeatable. Without it the users named with "
             "--user, or the busiest if figures are written.",
-            rich_help_panel=_RASTERS,
+            rich_help_panel=_PANEL,
         ),
     ] = None,
     model_rank: Annotated[
@@ -40,11 +40,11 @@ def popularity(
             metavar="N",
             help="Draw when which user comes to the model of this rank; repeatable. Without it the models named with --model, or "
             "the busiest if figures are written.",
-            rich_help_panel=_RASTERS,
+            rich_help_panel=_PANEL,
         ),
     ] = None,
     days: Annotated[
-        int, typer.Option(min=1, max=3_660, help="Days of a raster, from the first request on.", rich_help_panel=_RASTERS)
+        int, typer.Option(min=1, max=3_660, help="Days of a raster, from the first request on.", rich_help_panel=_PANEL)
     ] = 31,
     *,
     per_user: Annotated[
@@ -60,7 +60,7 @@ def popularity(
 
         llmtrace popularity trace.parquet --user-rank 2 --user-rank 7 --output report
     """
-    from llmtrace.analyses.popularity import MOST_USERS, Popularity
+    from llmtrace.analyses.popularity import MOST_USERS, Popularity, with_rasters
     from llmtrace.commands.measuring import deliver
     from llmtrace.engine.local import run
     from llmtrace.engine.progress import progress_bar
@@ -76,9 +76,12 @@ def popularity(
     dated = survey(trace)
     with progress_bar(quiet=writing.quiet) as progress:
         [result] = run(dated, [analysis], threads=reading.threads, progress=progress)
-        drawn = target.output is not None or target.figures is not None
-        ranks = {of: _ranks(asked[of], named, drawn=drawn) for of, named in (("user", reading.user), ("model", reading.model))}
-        result = _with_rasters(result, dated, ranks, asked, days, reading.threads)
+    drawn = target.output is not None or target.figures is not None
+    ranks = {of: _ranks(asked[of], named, drawn=drawn) for of, named in (("user", reading.user), ("model", reading.model))}
+    rasters = _rasters(result, dated, ranks, asked, days)
+    if rasters:
+        with progress_bar(quiet=writing.quiet) as progress:
+            result = with_rasters(result, run(_during(dated, rasters), rasters, threads=reading.threads, progress=progress))
     deliver(result, writing)
 
 
@@ -107,25 +110,19 @@ def _ranks(asked: "Sequence[int]", named: "Sequence[str]", *, drawn: bool) -> li
     return list(range(1, len(set(named)) + 1))[:MOST_RASTERS] or [1] * drawn
 
 
-def _with_rasters(
-    result: "Result",
-    trace: "Trace",
-    ranks: "Mapping[str, Sequence[int]]",
-    asked: "Mapping[str, Sequence[int]]",
-    days: int,
-    threads: int | None,
-) -> "Result":
-    """The result with access rasters, for which the time that they cover is read once more."""
-    from llmtrace.analyses.popularity import chosen, with_rasters
-    from llmtrace.engine.local import run
+def _rasters(
+    result: "Result", trace: "Trace", ranks: "Mapping[str, Sequence[int]]", asked: "Mapping[str, Sequence[int]]", days: int
+) -> "list[Access]":
+    """What is drawn, for which the time that it covers is read once more; who was not asked for by rank need not be there."""
+    from llmtrace.analyses.popularity import chosen
 
     if trace.span is None or not {"user", "model"} <= set(trace.columns):
-        return result
-    origin, wanted = trace.span.start, list["Access"]()
+        return []
+    found = list["Access"]()
     for of, some in ranks.items():
         there = some if asked[of] else [rank for rank in some if rank <= result.tables[f"{of}s"].height]
-        wanted += chosen(result, of, there, days, origin)
-    return with_rasters(result, run(_during(trace, wanted), wanted, threads=threads)) if wanted else result
+        found += chosen(result, of, there, days, trace.span.start)
+    return found
 
 
 def _during(trace: "Trace", rasters: "Sequence[Access]") -> "Trace":
