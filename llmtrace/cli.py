@@ -22,6 +22,7 @@ from llmtrace import __version__
 from llmtrace.commands.burstiness import burstiness
 from llmtrace.commands.check import check
 from llmtrace.commands.convert import convert
+from llmtrace.commands.evolution import evolution
 from llmtrace.commands.generate import generate
 from llmtrace.commands.hit_dist import hit_dist
 from llmtrace.commands.latency import latency
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "app", "entry", "main"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
-    "Measure": (stats, burstiness, reuse_time, hit_dist, latency, popularity),
+    "Measure": (stats, burstiness, reuse_time, hit_dist, evolution, latency, popularity),
     "Handle traces": (check, convert, generate),
 }
 """Every command, in the order of the help, under the heading it stands there; the function's name is the command's."""
@@ -47,6 +48,8 @@ COMMANDS: Mapping[str, Sequence[Command]] = {
 INTERRUPTED = 130
 CLOSED_PIPE = 141
 """What a shell reports for a program that ended because its reader did: 128 and the number of SIGPIPE."""
+_LONGEST_LINE = 2_000
+"""Characters of an error that are shown: a predicate, or the names of columns, may be a megabyte."""
 _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EBADF}
 
 app = typer.Typer(
@@ -219,5 +222,7 @@ def _trouble(error: OSError) -> tuple[str, str, int]:
 
 
 def _in_a_line(text: str) -> str:
-    """Line breaks as spaces, other control characters spelled out, so that a file name cannot draw on the terminal."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], " ".join(text.splitlines()))
+    """Line breaks as spaces, other control characters spelled out, so that a file name cannot draw on the terminal; not too long."""
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], " ".join(text.splitlines()))
+    half = _LONGEST_LINE // 2
+    return line if len(line) <= _LONGEST_LINE else f"{line[:half]} … {line[-half:]}"

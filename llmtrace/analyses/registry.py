@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from llmtrace.analyses.burstiness import Burstiness
 from llmtrace.analyses.check import Check
+from llmtrace.analyses.evolution import Evolution
 from llmtrace.analyses.hit_dist import HitDist
 from llmtrace.analyses.latency import Latency
 from llmtrace.analyses.popularity import Access, Popularity
@@ -25,6 +26,13 @@ ANALYSES: Mapping[str, tuple[Analysis, ...]] = {
     Burstiness.name: (Burstiness(), Burstiness("user"), Burstiness("all")),
     ReuseTime.name: (ReuseTime(), ReuseTime(("session",), 2), ReuseTime(min_gaps=3, highlight=("model-1",))),
     HitDist.name: (HitDist(), HitDist(("model-1",), 0.1, 0.9), HitDist(per_user=True), HitDist(skip=("users", "ttft"))),
+    Evolution.name: (
+        Evolution(),
+        Evolution("1h"),
+        Evolution("30m", top=2),
+        Evolution("1h", merge_suffix=("-1",), names=(("model-0", "model-2"),)),
+        Evolution(skip=("users",)),
+    ),
     Latency.name: (Latency(), Latency(("model-1", "none"), "7s", 100, 10), Latency(interval="1h")),
     Popularity.name: (
         Popularity(),

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["Periods", "covered"]
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
-_CUSTOMARY = ((timedelta(days=60), "month"), (timedelta(weeks=4), "1w"), (timedelta(days=3), "1d"), (timedelta(hours=3), "1h"))
+_CUSTOMARY = (
+    (timedelta(days=80 * 365), "year"),
+    (timedelta(days=60), "month"),
+    (timedelta(weeks=4), "1w"),
+    (timedelta(days=3), "1d"),
+    (timedelta(hours=3), "1h"),
+)
 
 
 @dataclass(frozen=True)

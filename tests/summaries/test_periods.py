@@ -74,6 +74,7 @@ def test_other_texts_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("length", "text"),
     [
+        (timedelta(days=80 * 365), "year"),
         (timedelta(days=365), "month"),
         (timedelta(days=60), "month"),
         (timedelta(days=59), "1w"),

@@ -1,0 +1,234 @@
+"""What `evolution` keeps of a part, and how parts are put together.
+
+Tables of a state, besides those of `habits`:
+
+    models    per period and model: time, key (`UNKNOWN` among them), name (null behind `UNKNOWN`), requests, and of input and
+              output tokens how many are known, and the upper and the lower part of their sum, upper · 2^32 + lower
+    lengths   per period and column (input or output tokens): the histogram of `usage.BITS` significant bits
+    users     the known users: key (ascending), requests, first_us, last_us, lengths (tallies, see `usage`)
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from llmtrace.analyses.evolution.naming import merged
+from llmtrace.schema import succeeded
+from llmtrace.summaries import cells, habits, keys, usage
+from llmtrace.summaries.accumulator import Accumulator, Counter
+from llmtrace.summaries.frames import frame_of, gathered, moments
+from llmtrace.summaries.habits import HabitStore, Models, Period
+from llmtrace.summaries.interning import Interner, first_rows
+from llmtrace.summaries.tallies import Tallies, TallyStore
+from llmtrace.summaries.usage import Chunk, survey, with_room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from llmtrace.analyses.base import State
+    from llmtrace.summaries.periods import Periods
+
+__all__ = ["COLUMNS", "SCHEMAS", "Store", "lengths_of", "models_of", "names_of", "summarise"]
+
+COLUMNS = ("input_tokens", "output_tokens")
+
+_EDGES = ("requests", "first_us", "last_us")
+_SUMS = tuple(f"{side}_{part}" for side in ("input", "output") for part in ("known", "upper", "lower"))
+SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
+    "models": {
+        "time": pl.Datetime("us"),
+        "key": pl.UInt64(),
+        "name": pl.String(),
+        "requests": pl.Int64(),
+        **dict.fromkeys(_SUMS, pl.Int64()),
+    },
+    "lengths": {
+        "time": pl.Datetime("us"),
+        "column": pl.String(),
+        "buckets": pl.List(pl.UInt32()),
+        "counts": pl.List(pl.Int64()),
+    },
+    "users": {"key": pl.UInt64(), **dict.fromkeys(_EDGES, pl.Int64()), "lengths": pl.List(pl.UInt32())},
+    **habits.SCHEMAS,
+}
+"""The columns of each table of a state."""
+
+_SMALL = ("models", "lengths")
+_AT_ONCE = 16
+_LOWER_BITS = 32
+
+
+def summarise(
+    part: pl.DataFrame, periods: Periods, renamed: Sequence[tuple[str, str]], suffixes: Sequence[str]
+) -> dict[str, pl.DataFrame]:
+    """The state of a part.
+
+    Args:
+        part: its requests, in order of time: `timestamp`, `model`, both tokens, `status`, and `user` unless users do not matter.
+        periods: how time is cut.
+        renamed: see `naming.merged`.
+        suffixes: see `naming.merged`.
+    """
+    if part.is_empty():
+        return {name: pl.DataFrame(schema=dict(schema)) for name, schema in SCHEMAS.items()}
+    if renamed or suffixes:
+        part = part.with_columns(_renamed(part["model"], renamed, suffixes))
+    states = [_of_period(run, start_us) for run, start_us in _runs(_known(part), periods)]
+    if len(states) == 1:
+        return states[0]
+    store = Store()
+    for state in states:
+        store.add(state)
+    return store.total()
+
+
+class Store(Accumulator["State"]):
+    """The state of parts, taken one by one in order of time."""
+
+    def __init__(self) -> None:
+        """Know no part."""
+        self._small = Counter(_combined, _AT_ONCE)
+        self._small.add({name: pl.DataFrame(schema=dict(SCHEMAS[name])) for name in _SMALL})
+        self._keys, self._users = Interner(), np.zeros((0, len(_EDGES)), np.int64)
+        self._lengths, self._habits = TallyStore(self._keys), HabitStore(self._keys)
+
+    def add(self, state: State) -> None:
+        """Take the state of the next part."""
+        self._small.add({name: state[name] for name in _SMALL})
+        users = state["users"]
+        known, places = self._keys.keys.size, self._keys.add(users["key"].to_numpy())
+        self._users = with_room(self._users, self._keys.keys.size)
+        requests, first_us, last_us = (users[name].to_numpy() for name in _EDGES)
+        is_new = places >= known
+        self._users[places, 0] += requests
+        self._users[places[is_new], 1] = first_us[is_new]
+        self._users[places, 2] = last_us
+        self._lengths.add(places, lengths_of(users))
+        self._habits.add(state, models_of(state), places)
+
+    def total(self) -> State:
+        """The state of all parts."""
+        order, found = self._lengths.total()
+        users = {"key": self._keys.keys[order], **{name: self._users[order, place] for place, name in enumerate(_EDGES)}}
+        lengths = cells.list_of("lengths", found.offsets(), found.flat)
+        return {**self._small.total(), "users": frame_of(users).insert_column(4, lengths), **self._habits.total()}
+
+
+def models_of(state: State) -> dict[int, Models]:
+    """The models of each period of a state, by when it begins, in microseconds since 1970."""
+    times_us, keys_of_models = state["models"]["time"].to_physical().to_numpy(), state["models"]["key"].to_numpy()
+    borders = np.append(np.unique(times_us, return_index=True)[1], times_us.size)
+    return {
+        int(times_us[low]): Models(keys_of_models[low:high], state["models"]["name"][low:high])
+        for low, high in pairwise(borders.tolist())
+    }
+
+
+def names_of(state: State) -> pl.DataFrame:
+    """`key` and `name` of every known model of a state."""
+    return state["models"].select("key", "name").drop_nulls().unique("key").sort("key")
+
+
+def lengths_of(users: pl.DataFrame) -> Tallies:
+    """The tallies of the lengths of users, from the table of a state."""
+    offsets, flat = cells.list_parts(users["lengths"])
+    return Tallies(np.diff(offsets).astype(np.uint32), flat, usage.CELLS)
+
+
+def _renamed(models: pl.Series, renamed: Sequence[tuple[str, str]], suffixes: Sequence[str]) -> pl.Series:
+    """The same column with one name for what means the same model."""
+    numbers = Interner()
+    ids = numbers.add(keys.of(models))
+    return merged(gathered(models, first_rows(ids, numbers.keys.size)), renamed, suffixes)[ids]
+
+
+def _known(part: pl.DataFrame) -> pl.DataFrame:
+    """The part with -1 for tokens that are not known, among them those of failed requests.
+
+    Where all are known, as mostly, nothing is worked out: Polars would copy every column.
+    """
+    if part["status"].null_count() < part.height:
+        part = part.with_columns(pl.when(succeeded()).then(column).alias(column) for column in COLUMNS)
+    unknown = [column for column in COLUMNS if part[column].null_count()]
+    return part.with_columns(pl.col(unknown).fill_null(-1)) if unknown else part
+
+
+def _runs(part: pl.DataFrame, periods: Periods) -> Iterator[tuple[pl.DataFrame, int]]:
+    """The requests of each period that has any, and when it begins, in microseconds since 1970."""
+    times_us = part["timestamp"].to_physical()
+    borders, starts = np.array([0, part.height]), periods.runs(np.array([times_us[0], times_us[-1]]))[1]
+    if starts.size > 1:
+        borders, starts = periods.runs(times_us.to_numpy())
+    for (begin, end), start_us in zip(pairwise(borders), starts, strict=True):
+        yield part[int(begin) : int(end)], int(start_us)
+
+
+def _of_period(part: pl.DataFrame, start_us: int) -> State:
+    """The state of the requests of one period.
+
+    Its tables are made of arrays alone: what Polars works out here would wait for its threads, which read other parts.
+    """
+    found = survey(list(_chunks(part)))
+    models = {"time": moments(start_us, found.models.size), "key": found.models, "requests": found.model_requests}
+    names = gathered(part["model"], found.model_rows).alias("name")
+    lengths = pl.DataFrame([pl.Series("column", COLUMNS), *cells.lists(found.lengths, "buckets")])
+    users = {"key": found.users, "requests": found.requests, "first_us": found.first_us, "last_us": found.last_us}
+    tallies = cells.list_of("lengths", found.user_lengths.offsets(), found.user_lengths.flat)
+    return {
+        "models": frame_of({**models, **dict(zip(_SUMS, found.model_tokens, strict=True))}).insert_column(2, names),
+        "lengths": lengths.insert_column(0, frame_of({"time": moments(start_us, len(COLUMNS))})["time"]),
+        "users": frame_of(users).insert_column(4, tallies),
+        **habits.tables([Period(start_us, found.users, found.user_models)]),
+    }
+
+
+def _chunks(part: pl.DataFrame) -> Iterator[Chunk]:
+    """The chunks that a part consists of, or all of it as one where columns are cut differently."""
+    names = ("model", "timestamp", *COLUMNS, "user")
+    columns = [part[name] for name in names if name in part.columns]
+    chunks = [column.get_chunks() for column in columns]
+    if len({tuple(one.len() for one in some) for some in chunks}) > 1:
+        chunks = [[column.rechunk()] for column in columns]
+    for model, time, *tokens_and_user in zip(*chunks, strict=True):
+        tokens, users = tokens_and_user[: len(COLUMNS)], tokens_and_user[len(COLUMNS) :]
+        arrays = cells.frozen(keys.of(model), time.to_physical().to_numpy(), *(one.to_numpy() for one in tokens))
+        yield Chunk(next((keys.of(user) for user in users), None), *arrays)
+
+
+def _combined(states: Sequence[State]) -> State:
+    """The tables `models` and `lengths` of several parts."""
+    models = pl.concat([state["models"] for state in states]).group_by("time", "key")
+    sums = models.agg(pl.col("name").first(), pl.col("requests", *_SUMS).sum()).sort("time", "key")
+    return {
+        "models": sums.with_columns(_carried("input") + _carried("output")),
+        "lengths": _lengths([state["lengths"] for state in states]),
+    }
+
+
+def _carried(side: str) -> list[pl.Expr]:
+    """The parts of a sum, the lower one below 2^32 again."""
+    upper, lower = pl.col(f"{side}_upper"), pl.col(f"{side}_lower")
+    return [upper + lower // (1 << _LOWER_BITS), lower % (1 << _LOWER_BITS)]
+
+
+def _lengths(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The histograms of all parts: rows of one period and column added up."""
+    rows = pl.concat(frames)
+    added = [
+        same if same.height == 1 else same[:1].with_columns(cells.lists(_added(same), "buckets"))
+        for same in rows.partition_by("time", "column")
+    ]
+    return pl.concat(added).sort("time", "column") if added else rows
+
+
+def _added(rows: pl.DataFrame) -> cells.Cells:
+    """The counts of several rows as those of one."""
+    _, buckets, counts = cells.read(rows, "buckets")
+    dense = np.zeros(int(buckets.max(initial=0)) + 1, np.int64)
+    np.add.at(dense, buckets, counts)
+    occurring = np.flatnonzero(dense)
+    return np.array([0, occurring.size]), occurring.astype(np.uint32), dense[occurring]

@@ -1,0 +1,308 @@
+"""The figures of `evolution`: models, lengths and users from period to period."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from llmtrace.report import style
+from llmtrace.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from llmtrace.result import Result
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["FIGURES"]
+
+BANDS = (("p10", "p90", "#CFE3F1"), ("p25", "p75", "#8FBEDD"))
+STACK = (
+    *("#08306B", "#6BAED6", "#B2570C", "#FDD49E", "#00441B", "#A1D99B", "#6A1B6B", "#E5B8E0", "#67000D", "#FCAE91"),
+    *("#3F3F3F", "#BDBDBD"),
+)
+"""Colours of stacked models, dark and light in turn, so that neighbours differ in grey too; then from the first on again."""
+OTHERS = "#ECECEC"
+HATCH = "//////"
+"""Over the bars of periods that the trace covers in part."""
+MOST_NUMBERS = 14
+"""A heat map of so many columns at most has its numbers in it."""
+DARK = 0.55
+"""From this share of the scale on, the number in a cell is white."""
+LEVELS = {"moderate": 0.1, "major": 0.25}
+LEAST_INDEX = 0.3
+"""How far the axis of the index reaches at least."""
+HALF_A_BAND = 0.1
+"""How far the bands of a period reach to either side if there is no other one."""
+MOST_LABELS, NUMBER_PT = 24, 5.0
+DAY_S = 86_400
+WORDS = {"month": "month", "quarter": "quarter", "year": "year", "1w": "week", "1d": "day", "1h": "hour", "1m": "minute"}
+
+
+def model_mix(result: Result) -> Figure:
+    """The share of each of the busiest models in requests and in tokens, period by period (Figure 10 of the paper)."""
+    table = _table(result, "model_share", "the trace names no models")
+    has_tokens = table["tokens_ratio"].null_count() < table.height
+    drawing, panels = _figure(result, "bar", panels=2 if has_tokens else 1, panel_in=1.5 if has_tokens else 2.0)
+    places, widths = _bars(panels[-1], table["time"].unique(maintain_order=True))
+    handles: list[Artist] = []
+    for axes, column in zip(panels, ("requests_ratio", "tokens_ratio"), strict=False):
+        handles = _stacked(axes, places, widths, table, column)
+        style.share_axis(axes, f"Share of {column.removesuffix('_ratio')}")
+        axes.grid(visible=False, axis="x")
+        axes.set_xlim(places[0] - widths[0] / 2, places[-1] + widths[-1] / 2)
+    labels = style.names([model or "" for model in table["model"].unique(maintain_order=True)])
+    style.legend(drawing, handles, labels)
+    return drawing
+
+
+def tokens(result: Result) -> Figure:
+    """Percentiles of input and output tokens, period by period (Figure 11)."""
+    table = _table(result, "tokens_by_month", "no request has input and output tokens").filter(pl.col("requests") > 0)
+    if table.is_empty():
+        raise style.NoDataError("no request has input and output tokens")
+    return _bands(result, table, "per request", logarithmic=True)
+
+
+def cohorts(result: Result) -> Figure:
+    """The median lengths of users by the period in which they came first, as bands over users (Figure 12)."""
+    table = _table(result, "cohorts", "the trace names no users").filter(pl.col("eligible_users") > 0)
+    if table.is_empty():
+        raise style.NoDataError("no user has more than 10 requests and medians above one token")
+    drawing = _bands(result, table, "of a user (median)", logarithmic=False)
+    label = drawing.axes[-1].get_xlabel()
+    drawing.axes[-1].set_xlabel(
+        label.replace("Time since", "User's first request, since the").replace("Time", "User's first request")
+    )
+    return drawing
+
+
+def active(result: Result) -> Figure:
+    """Models and users that are active in each period, and those of them that are new."""
+    table = _table(result, "active", "there are no requests")
+    columns = [name for name in ("models", "users") if table[name].null_count() < table.height]
+    if not columns:
+        raise style.NoDataError("the trace names neither models nor users")
+    drawing, panels = _figure(result, "dot", panels=len(columns), panel_in=1.35 if len(columns) > 1 else 1.9)
+    times = style.time_axis(panels[-1], table["time"])
+    lines: list[Artist] = []
+    for axes, name in zip(panels, columns, strict=True):
+        lines = [
+            _marked(axes, times, table[column], table["partial"], look)
+            for column, look in zip((name, f"new_{name}"), style.LINES, strict=False)
+        ]
+        style.count_axis(axes, f"Active {name}\n{_per(result)}")
+    style.legend(drawing, lines, ["all", "new"])
+    return drawing
+
+
+def retention(result: Result) -> Figure:
+    """The share of each cohort's users that are active in each period from their own on."""
+    whole = _table(result, "retention", "the trace names no users")
+    table = whole.filter(pl.col("age") > 0)
+    if table["retained_ratio"].count() == 0:
+        raise style.NoDataError("no user can come back in another period")
+    rows, columns = (table[name].unique().sort() for name in ("cohort_time", "time"))
+    grid = np.full((rows.len(), columns.len()), np.nan)
+    grid[rows.search_sorted(table["cohort_time"]), columns.search_sorted(table["time"])] = table["retained_ratio"].to_numpy()
+    partial = whole.filter("partial")["time"].unique().to_list()
+    remark = f"*: {counted(len(partial), 'period')} covered in part" if partial else ""
+    drawing, (axes,) = style.figure(result, panel_in=min(1.3 + 0.14 * rows.len(), 3.0), remark=remark)
+    called = [[f"{label}*" if time in partial else label for time, label in _labels(result, times)] for times in (rows, columns)]
+    _heat_map(axes, grid, called[0], called[1], "Share of users that are active")
+    axes.set_ylabel("First request")
+    axes.set_xlabel("Active")
+    return drawing
+
+
+def switching(result: Result) -> Figure:
+    """The share of users with another main model than in the period before."""
+    table = _table(result, "switching", "there is one period only").filter(pl.col("users") > 0)
+    if table.is_empty():
+        raise style.NoDataError("no user with a known model is active in two periods that follow each other")
+    drawing, (axes,) = _figure(result, "dot")
+    times = style.time_axis(axes, table["time"])
+    _marked(axes, times, table["switched_ratio"], table["partial"], style.LINES[0])
+    style.share_axis(axes, "Share of users with\nanother main model")
+    return drawing
+
+
+def transitions(result: Result) -> Figure:
+    """From which main model to which one users turn, from a period to the next."""
+    table = _table(result, "transitions", "no user with a known model is active in two periods that follow each other")
+    order = _table(result, "model_share", "")["model"].unique(maintain_order=True).to_list()
+    called = [model for model in order if model in {*table["from_model"], *table["to_model"]}]
+    grid = np.zeros((len(called), len(called)))
+    for before, after, ratio in table.select("from_model", "to_model", "users_ratio").iter_rows():
+        grid[called.index(before), called.index(after)] += ratio
+    drawing, (axes,) = style.figure(result, panel_in=min(1.6 + 0.15 * len(called), 3.4))
+    short = style.names(called)
+    _heat_map(axes, np.where(grid.sum(axis=1, keepdims=True) > 0, grid, np.nan), short, short, "Share of users with the model")
+    axes.set_ylabel("Main model in a period")
+    axes.set_xlabel("In the next one")
+    return drawing
+
+
+def drift(result: Result) -> Figure:
+    """How far the lengths of a period's requests are from those of the reference: population stability index and mean factor."""
+    table = _table(result, "drift", "no request has input and output tokens")
+    levels = ", ".join(f"{name} from {level}" for name, level in LEVELS.items())
+    remark = f"vertical: {_reference(table)}, which others are compared with; dashed: {levels}"
+    drawing, panels = _figure(result, "dot", panels=2, panel_in=1.35, remark=remark)
+    lines: list[Artist] = []
+    for side, look in zip(("input", "output"), style.LINES, strict=False):
+        own = table.filter(pl.col("column") == f"{side}_tokens").with_columns(factor=10 ** pl.col("wasserstein_log10"))
+        times = style.time_axis(panels[-1], own["time"])
+        for axes, column in zip(panels, ("psi", "factor"), strict=True):
+            line = _marked(axes, times, own[column], own["partial"], look)
+            axes.axvline(times[own["is_reference"].to_numpy()][0], color="#999999", linewidth=0.6, zorder=1)
+        lines.append(line)
+    panels[0].set_ylim(0, 1.1 * max(float(table["psi"].to_numpy().max()), LEAST_INDEX))
+    panels[0].set_ylabel("Population\nstability index")
+    for level in LEVELS.values():
+        panels[0].axhline(level, color="#999999", linewidth=0.6, linestyle=(0, (3, 2)), zorder=1)
+    panels[1].set_ylim(bottom=1)
+    panels[1].set_ylabel("Mean factor\nbetween ranks")
+    style.legend(drawing, lines, ["input tokens", "output tokens"])
+    return drawing
+
+
+FIGURES: Mapping[str, Callable[[Result], Figure]] = {
+    "model_mix": model_mix,
+    "tokens": tokens,
+    "cohorts": cohorts,
+    "active": active,
+    "retention": retention,
+    "switching": switching,
+    "transitions": transitions,
+    "drift": drift,
+}
+
+
+def _table(result: Result, name: str, reason: str) -> pl.DataFrame:
+    """A table of the result.
+
+    Raises:
+        NoDataError: if it is empty; with the reason.
+    """
+    table = result.tables.get(name, pl.DataFrame())
+    if table.is_empty():
+        raise style.NoDataError(reason)
+    return table
+
+
+def _figure(result: Result, mark: str, *, panels: int = 1, panel_in: float = 1.9, remark: str = "") -> tuple[Figure, list[Axes]]:
+    """A figure whose caption says what marks the periods that are covered in part."""
+    partial = result.scalars.get("partial_periods")
+    marks = {"bar": "hatched", "dot": "hollow"}
+    words = f"{marks[mark]}: {counted(partial, 'period')} covered in part" if isinstance(partial, int) and partial else ""
+    return style.figure(result, panels=panels, panel_in=panel_in, remark="; ".join(part for part in (remark, words) if part))
+
+
+def _per(result: Result) -> str:
+    """`per month`, `per day`, `per 6h`."""
+    interval = str(result.scalars.get("interval"))
+    return f"per {WORDS.get(interval, interval)}"
+
+
+def _bars(axes: Axes, times: pl.Series) -> tuple[Floats, Floats]:
+    """The middles and widths of bars that fill the periods; the last one is as wide as the one before."""
+    starts = style.time_axis(axes, times)
+    widths = np.diff(starts)
+    widths = np.append(widths, widths[-1:]) if widths.size else np.ones(1)
+    return starts + widths / 2, widths
+
+
+def _stacked(axes: Axes, places: Floats, widths: Floats, table: pl.DataFrame, column: str) -> list[Artist]:
+    """Stack the shares of models, the busiest at the bottom; a handle of each for the legend."""
+    from matplotlib.patches import Patch
+
+    partial = table.group_by("time", maintain_order=True).agg(pl.col("partial").first())["partial"].to_numpy()
+    models = table.group_by("rank", "model", maintain_order=True).agg(pl.col(column).fill_null(0))
+    bottom = np.zeros(places.size)
+    handles: list[Artist] = []
+    edge = {"edgecolor": "white", "linewidth": 0.4} if places.size <= style.MARKED_UP_TO else {"linewidth": 0}
+    for number, (rank, _, shares) in enumerate(models.iter_rows()):
+        color = OTHERS if rank is None else STACK[number % len(STACK)]
+        axes.bar(places, shares, widths, bottom, color=color, **edge)
+        bottom += np.array(shares)
+        handles.append(Patch(facecolor=color, edgecolor="#999999", linewidth=0.3))
+    axes.bar(places[partial], bottom[partial], widths[partial], fill=False, hatch=HATCH, edgecolor="#FFFFFF", linewidth=0)
+    return handles
+
+
+def _bands(result: Result, table: pl.DataFrame, of: str, *, logarithmic: bool) -> Figure:
+    """Input above, output below: the median as a line, and bands around it."""
+    from matplotlib.patches import Patch
+
+    drawing, panels = _figure(result, "dot", panels=2, panel_in=1.35)
+    times = style.time_axis(panels[-1], table["time"])
+    # A period alone has a band of some width too.
+    places = np.concatenate([times - HALF_A_BAND, times + HALF_A_BAND]) if times.size == 1 else times
+    for axes, side in zip(panels, ("input", "output"), strict=True):
+        for low, high, color in BANDS:
+            edges = (table[f"{percent}_{side}_tokens"].to_numpy() for percent in (low, high))
+            bottom, top = (np.repeat(edge, places.size // times.size) for edge in edges)
+            axes.fill_between(places, bottom, top, color=color, linewidth=0)
+        line = _marked(axes, times, table[f"p50_{side}_tokens"], table["partial"], (style.LINES[0][0], "-", "o"))
+        label = f"{side.capitalize()} tokens\n{of}"
+        if logarithmic:
+            style.log_axis(axes, label, prefixes=True, vertical=True)
+        else:
+            style.count_axis(axes, label)
+    patches = [Patch(color=color, linewidth=0) for _, _, color in reversed(BANDS)]
+    style.legend(drawing, [line, *patches], ["median", "p25 to p75", "p10 to p90"])
+    return drawing
+
+
+def _marked(axes: Axes, times: Floats, values: pl.Series, partial: pl.Series, look: tuple[str, Any, str]) -> Artist:
+    """A line with a mark at each period while there are few; hollow where the period is covered in part."""
+    color, _, marker = look
+    line = style.line(axes, times, values, look)
+    if times.size <= style.MARKED_UP_TO:
+        hollow = partial.to_numpy()
+        axes.plot(times[hollow], values.cast(pl.Float64).to_numpy()[hollow], marker, color=color, markerfacecolor="white")
+    return line
+
+
+def _labels(result: Result, times: pl.Series) -> list[tuple[object, str]]:
+    """Periods, and what to call each in short: a month, day or time; on a relative clock the days from the first request."""
+    if times.dtype.is_numeric():
+        return [(time, f"{time / DAY_S:.3g} d") for time in times]
+    interval = str(result.scalars.get("interval"))
+    form = "%Y-%m" if interval in {"month", "quarter", "year"} else "%m-%d" if interval[-1] in "dw" else "%d %H:%M"
+    return list(zip(times, times.dt.strftime(form), strict=True))
+
+
+def _heat_map(axes: Axes, grid: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], label: str) -> None:
+    """Cells from white to dark blue, with their numbers in percent while these fit."""
+    top = float(np.nanmax(grid))
+    mesh = axes.pcolormesh(np.where(np.isnan(grid), np.nan, grid), cmap="Blues", vmin=0, vmax=top, rasterized=True)
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    step_down, step_across = (max(1, -(-len(names) // MOST_LABELS)) for names in (rows, columns))
+    axes.set_yticks(np.arange(0, len(rows), step_down) + 0.5, rows[::step_down])
+    axes.set_xticks(np.arange(0, len(columns), step_across) + 0.5, columns[::step_across], rotation=90)
+    if len(columns) <= MOST_NUMBERS:
+        for row, column in zip(*np.nonzero(~np.isnan(grid)), strict=True):
+            share = grid[row, column]
+            color = "white" if share > DARK * top else "#222222"
+            axes.text(column + 0.5, row + 0.5, f"{100 * share:.0f}", color=color, ha="center", va="center", fontsize=NUMBER_PT)
+    bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02, format=lambda value, _: f"{100 * value:.0f} %")
+    bar.set_label(label)
+    bar.outline.set_visible(False)
+
+
+def _reference(table: pl.DataFrame) -> str:
+    """The period that others are compared with, in words."""
+    return "the first period" if table.filter("is_reference")["partial"].any() else "the first whole period"
