@@ -12,32 +12,58 @@ import numpy as np
 import polars as pl
 from numba import njit
 
+from llmtrace.summaries import keys
 from llmtrace.summaries.cells import frozen, list_of, list_parts
+from llmtrace.summaries.frames import gathered
 from llmtrace.summaries.gaps import NOWHERE, align
-from llmtrace.summaries.groups import group
+from llmtrace.summaries.interning import intern
 from llmtrace.summaries.keys import UNKNOWN
+from llmtrace.summaries.summary import tables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from llmtrace.summaries.groups import Ids, Integers, Keys
+    from llmtrace.summaries.interning import Ids, Integers, Keys
+    from llmtrace.summaries.summary import Summary
 
-__all__ = ["combine_names", "grouped", "plan", "read"]
+__all__ = ["arranged", "combine_names", "grouped", "plans", "read"]
+
+_NAMES: Mapping[str, pl.DataType] = {"key": pl.UInt64(), "name": pl.String()}
 
 
-def plan(frame: pl.LazyFrame, by: str, name: str | None = None) -> pl.LazyFrame:
-    """A row per known key: `key`, ascending, and `arrivals`, a list of its times in microseconds since 1970, ascending.
+def plans(
+    frame: pl.LazyFrame, column: str, timed: Mapping[str, Summary], keyed: Mapping[str, Summary]
+) -> dict[str, pl.LazyFrame]:
+    """A plan for each summary of a part, over all its requests or over the arrivals of each key, and for the `names` of keys.
 
     Args:
-        frame: requests, sorted by `timestamp`.
-        by: a column of keys.
-        name: the column of text that these are keys of; the answer then has the `name` behind each key too.
+        frame: `timestamp`, by which it is sorted, and the column.
+        column: text, each of whose values is a key.
+        timed: summaries of the `timestamp`, in microseconds since 1970.
+        keyed: summaries of what `arranged` gives.
     """
-    schema: dict[str, pl.DataType] = {"key": pl.UInt64(), "arrivals": pl.List(pl.Int64())}
-    columns = [by] if name is None else [by, name]
-    return frame.select(pl.col("timestamp").to_physical(), *columns).map_batches(
-        partial(_arranged, by=by, name=name), schema=schema if name is None else {**schema, "name": pl.String()}
-    )
+    schemas = {name: summary.schema for name, summary in (*timed.items(), *keyed.items())}
+    make = partial(_tables, column=column, timed=timed, keyed=keyed)
+    return tables_of(frame, {**schemas, "names": _NAMES}, make)
+
+
+def arranged(times_us: Integers, row_keys: Keys) -> tuple[pl.DataFrame, Integers]:
+    """A row per known key: `key`, ascending, and `arrivals`, a list of its times, ascending; and the first row of each.
+
+    Args:
+        times_us: of requests, ascending.
+        row_keys: theirs.
+
+    >>> found, first_rows = arranged(np.array([10, 20, 30]), np.array([5, 3, 5], np.uint64))
+    >>> found.rows(), first_rows
+    ([(3, [20]), (5, [10, 30])], array([1, 0]))
+    """
+    ids, distinct = intern(row_keys)
+    order = np.argsort(distinct)
+    order = order[distinct[order] != UNKNOWN]
+    (times,) = frozen(times_us)
+    offsets, arrivals, first_rows = _arrange(ids, order, times, distinct.size)
+    return pl.DataFrame([pl.Series("key", distinct[order]), list_of("arrivals", offsets, arrivals)]), first_rows
 
 
 def read(frame: pl.DataFrame) -> tuple[Keys, Integers, Integers]:
@@ -73,13 +99,14 @@ def _named(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([left, right])[np.where(ours == NOWHERE, left.height + theirs, ours)]
 
 
-def _arranged(frame: pl.DataFrame, *, by: str, name: str | None) -> pl.DataFrame:
-    groups = group(frame, by)
-    known = (groups.labels["key"] != UNKNOWN).to_numpy()
-    order, (times,) = groups.order[known], frozen(frame["timestamp"].to_numpy())
-    offsets, arrivals, first_rows = _arrange(groups.ids, order, times, groups.order.size)
-    columns = [groups.labels["key"].filter(known).alias("key"), list_of("arrivals", offsets, arrivals)]
-    return pl.DataFrame(columns if name is None else [*columns, frame[name].gather(first_rows).alias("name")])
+def _tables(
+    frame: pl.DataFrame, *, column: str, timed: Mapping[str, Summary], keyed: Mapping[str, Summary]
+) -> dict[str, pl.DataFrame]:
+    times = frame.select(pl.col("timestamp").to_physical()).rechunk()
+    found = {name: summary.summarise(times) for name, summary in timed.items()}
+    by_key, first_rows = arranged(times["timestamp"].to_numpy(), keys.of(frame[column]))
+    found |= {name: summary.summarise(by_key) for name, summary in keyed.items()}
+    return {**found, "names": by_key.select("key", name=gathered(frame[column], first_rows))}
 
 
 @njit(nogil=True, cache=True)

@@ -17,7 +17,6 @@ from polars.testing import assert_frame_equal
 from llmtrace.summaries import by_key, hours
 from llmtrace.summaries.histogram import bucket_of, bucket_starts
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.summary import plans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +33,8 @@ def frame_of(rows: Sequence[tuple[int, int]]) -> pl.DataFrame:
 
 
 def state_of(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    found = plans(by_key.plan(frame.lazy(), "model_key"), hours.summaries())
-    return dict(zip(found, pl.collect_all(list(found.values())), strict=True))
+    found, _ = by_key.arranged(frame["timestamp"].to_physical().to_numpy(), frame["model_key"].to_numpy())
+    return {name: summary.summarise(found) for name, summary in hours.summaries().items()}
 
 
 def naive(frame: pl.DataFrame) -> dict[int, list[tuple[int, float | None]]]:

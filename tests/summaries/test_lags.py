@@ -16,7 +16,6 @@ from scipy import stats
 
 from llmtrace.summaries import by_key, lags
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.summary import plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +36,8 @@ def gaps_of(frame: pl.DataFrame, key: int) -> list[int]:
 
 
 def state_of(frame: pl.DataFrame, bits: int = BITS) -> pl.DataFrame:
-    keyed = by_key.plan(frame.lazy(), "model_key")
-    return plans(keyed, {"keys": lags.summary(bits=bits)})["keys"].collect()
+    found, _ = by_key.arranged(frame["timestamp"].to_physical().to_numpy(), frame["model_key"].to_numpy())
+    return lags.summary(bits=bits).summarise(found)
 
 
 def pearson(gaps: list[float]) -> float | None:

@@ -12,7 +12,7 @@ from llmtrace.analyses.burstiness import fits, notes, tables
 from llmtrace.analyses.burstiness.definitions import definitions
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
-from llmtrace.summaries import by_key, clock, hours, jitter, keys, lags, parameters, windows
+from llmtrace.summaries import by_key, clock, hours, jitter, lags, parameters, windows
 from llmtrace.summaries.accumulator import Counter
 from llmtrace.summaries.intervals import Interval
 from llmtrace.summaries.summary import plans
@@ -87,27 +87,26 @@ class Burstiness:
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""
-        stamped = self._keyed(part)
-        in_time = {
+        column = pl.lit("all requests").alias("all") if self.by == "all" else self.by
+        stamped = part.select("timestamp", column)
+        timed = {
             "process": lags.summary_of_all(bits=tables.BITS),
             "counts": windows.counts(WINDOWS),
             "windows": windows.gaps(CV_WINDOW),
         }
+        keyed = {"keys": lags.summary(bits=tables.BITS_BY_KEY), **hours.summaries()}
         clocks = clock.summaries()
         if self.jitter is None:
-            found = plans(moved := stamped, {**in_time, **clocks})
+            found = by_key.plans(stamped, self.by, {**timed, **clocks}, keyed)
         else:
-            moved = jitter.spread(stamped, self.spread_us, self.jitter).cache()
+            moved = jitter.spread(stamped, self.spread_us, self.jitter)
             again = {f"{_MOVED}{name}": summary for name, summary in clocks.items()}
-            found = {**plans(moved, {**in_time, **again}), **plans(stamped, clocks)}
-        keyed = by_key.plan(moved, "key", self.by).cache()
+            found = {**by_key.plans(moved, self.by, {**timed, **again}, keyed), **plans(stamped, clocks)}
         return {
             "parameters": parameters.plan(
                 by=self.by, jitter=self.jitter, spread_us=self.spread_us, bits=tables.BITS, bits_by_key=tables.BITS_BY_KEY
             ),
-            "names": keyed.select("key", "name"),
             **found,
-            **plans(keyed, {"keys": lags.summary(bits=tables.BITS_BY_KEY), **hours.summaries()}),
         }
 
     def combine(self, states: Sequence[State]) -> State:
@@ -146,13 +145,6 @@ class Burstiness:
             notes=notes.notes(found, self.jitter, self.spread_us),
             definitions=definitions(self.by),
         )
-
-    def _keyed(self, part: pl.LazyFrame) -> pl.LazyFrame:
-        """Requests with their `key`, and the column that it is made of."""
-        if self.by == "all":
-            everything = pl.lit("all requests").alias("all"), pl.lit(lags.WHOLE, pl.UInt64).alias("key")
-            return part.select("timestamp", *everything).cache()
-        return part.select("timestamp", self.by, keys.key(self.by).alias("key")).cache()
 
     def _moved_clock(self, states: Sequence[State]) -> State:
         if self.jitter is None:
