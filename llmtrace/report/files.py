@@ -39,12 +39,12 @@ def check_folder(folder: Path, option: str) -> None:
 
 
 def check_free(paths: Iterable[Path], *, force: bool) -> None:
-    """Raise an error if a path is taken; with `force` only if by a folder.
+    """Raise an error if a path is taken; with `force` only if by a folder, a device or a pipe.
 
     Raises:
         OutputError: naming the first path in the way, and how many there are.
     """
-    taken = [path for path in paths if os.path.lexists(path) and (not force or path.is_dir())]
+    taken = [path for path in paths if os.path.lexists(path) and (not force or (path.exists() and not path.is_file()))]
     if taken:
         others = f" (and {len(taken) - 1} more)" if len(taken) > 1 else ""
         hint = "Name another folder." if force else "Name another folder, or replace files with --force."

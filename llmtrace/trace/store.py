@@ -6,6 +6,7 @@ interrupted removes it; one that is killed leaves it, and it is in nobody's way.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -74,7 +75,7 @@ class Store:
             raise OutputError(
                 f"{destination} is a file, not a folder", "Choose a name for a folder, or one that ends in .parquet."
             )
-        self._destination, self._force = destination, force
+        self._destination, self._force = _without_detours(destination), force
         self._single = destination.suffix == ".parquet"
         self._partition: Partition = "none" if self._single else partition
         self._footer = footer
@@ -180,10 +181,17 @@ class Store:
         shutil.rmtree(aside, ignore_errors=True)
 
 
+def _without_detours(destination: Path) -> Path:
+    """The same place by a way that still leads there while what stands there is moved aside; a link stays one."""
+    if destination.name in {"", ".."}:
+        return Path(os.path.realpath(destination))
+    return Path(os.path.realpath(destination.parent), destination.name)
+
+
 def refuse_existing(destination: Path, *, force: bool) -> None:
     """Raise if the destination is in the way.
 
-    With `force` a file, or a folder that holds nothing but a trace, may be replaced; other files are never touched.
+    With `force` a file, or a folder that holds nothing but a trace, may be replaced; other files and devices are never touched.
 
     Raises:
         OutputError: naming the destination, also if it cannot be looked at.
@@ -196,6 +204,8 @@ def refuse_existing(destination: Path, *, force: bool) -> None:
 
 
 def _refuse(destination: Path, *, force: bool) -> None:
+    if not (destination.is_dir() or destination.is_file()):
+        raise OutputError(f"{destination} is a device or a pipe", "Choose another name.")
     if destination.is_dir() and not any(destination.iterdir()):
         return
     if not force:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -137,6 +138,37 @@ def test_a_destination_in_the_way_is_refused_and_replaced_by_force(tmp_path: Pat
     with pytest.raises(OutputError, match=r"thesis\.txt"):
         convert(trace, tmp_path / "out", "month", force=True)
     assert (tmp_path / "out" / "thesis.txt").exists()
+
+
+def test_a_pipe_is_never_replaced(tmp_path: Path) -> None:
+    """Nor is a device: root that writes to /dev/null must find it there again."""
+    everything().write_parquet(tmp_path / "source.parquet")
+    os.mkfifo(tmp_path / "pipe.parquet")
+    with pytest.raises(OutputError, match="is a device or a pipe"):
+        convert(open_trace(str(tmp_path / "source.parquet")), tmp_path / "pipe.parquet", "none", force=True)
+    assert (tmp_path / "pipe.parquet").is_fifo()
+
+
+@pytest.mark.parametrize("detour", ["out/../out", "out/.", "out/month=2025-04/..", "link/out", "back"])
+def test_a_detour_to_the_destination_loses_nothing(tmp_path: Path, detour: str) -> None:
+    everything().write_parquet(tmp_path / "source.parquet")
+    trace = open_trace(str(tmp_path / "source.parquet"))
+    convert(trace, tmp_path / "out", "month")
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "back").symlink_to(tmp_path / "out")
+    there = sorted(tmp_path.iterdir())
+    convert(trace, tmp_path / detour, "none", force=True)
+    assert sorted(tmp_path.iterdir()) == there, "nothing is left aside"
+    made = tmp_path / ("back" if detour == "back" else "out")
+    assert [path.name for path in made.iterdir()] == ["part-0.parquet"]
+    assert_frame_equal(read(made), ordered(everything()))
+
+
+def test_a_way_that_goes_round_in_circles_is_an_output_error(tmp_path: Path) -> None:
+    everything().write_parquet(tmp_path / "source.parquet")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OutputError, match="cannot be written"):
+        convert(open_trace(str(tmp_path / "source.parquet")), tmp_path / "loop" / "out", "day")
 
 
 def test_a_file_is_no_folder_even_by_force(tmp_path: Path) -> None:

@@ -178,3 +178,6 @@ def test_taken_paths(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="folder exists already") as caught:
         files.check_free([tmp_path / "folder"], force=True)
     assert "--force" not in caught.value.hint
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OutputError, match="pipe exists already"):
+        files.check_free([tmp_path / "pipe"], force=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -65,6 +66,14 @@ def test_what_exists_is_kept_unless_forced(tmp_path: Path, layout: str) -> None:
     write(other, place, layout=layout, force=True)
     assert place.read_bytes() != before
     assert [path.name for path in tmp_path.iterdir()] == ["trace.parquet"]
+
+
+@pytest.mark.parametrize("layout", ["canonical", "csv"])
+def test_a_pipe_is_never_replaced(tmp_path: Path, layout: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OutputError, match="is a device or a pipe"):
+        write(WORKLOAD, tmp_path / "pipe", layout=layout, force=True)
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
