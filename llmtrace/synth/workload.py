@@ -15,6 +15,8 @@ MOST_REQUESTS = 1_000_000_000_000
 MOST_USERS, MOST_MODELS, MOST_INSTANCES = 10_000_000, 100_000, 1_000_000
 LONGEST_DAYS = 36_500
 SMALLEST_BLOCK_TOKENS = 16
+EARLIEST, LATEST = date(1973, 3, 4), date(2262, 1, 1)
+"""Between these lie the times that readers take for dates: earlier ones are elapsed time to them, later ones none."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,11 @@ class Workload:
         if self.block_size:
             _within("--block-size", self.block_size, SMALLEST_BLOCK_TOKENS, self.profile.context_tokens)
         _within("--cached-from", self.cached_from, 0, 1)
-        if (date.max - self.start).days < self.days:
-            raise UsageError(f"--start {self.start}: {self.days} days later there is no calendar", "Start earlier.")
+        if self.start < EARLIEST or (LATEST - self.start).days < self.days:
+            raise UsageError(
+                f"--start {self.start}: so many days from there do not lie between {EARLIEST} and {LATEST}",
+                "Start later, or earlier, or take fewer --days.",
+            )
 
     @property
     def end(self) -> date:

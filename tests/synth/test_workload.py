@@ -25,6 +25,8 @@ from llmtrace.synth.workload import Workload
         ("--cached-from", {"cached_from": 1.5}),
         ("--cached-from", {"cached_from": float("nan")}),
         ("--start", {"start": date(9999, 12, 1)}),
+        ("--start", {"start": date(2261, 1, 2)}),
+        ("--start", {"start": date(1973, 3, 3)}),
     ],
 )
 def test_a_parameter_out_of_range_names_its_option(option: str, parameters: dict[str, Any]) -> None:
