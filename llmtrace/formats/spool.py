@@ -7,13 +7,14 @@ import functools
 import os
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llmtrace.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["CHUNK", "spool"]
 
@@ -34,14 +35,23 @@ def spool(chunks: Iterable[bytes], name: str) -> str:
     handle, path = tempfile.mkstemp(dir=_folder())
     with os.fdopen(handle, "wb") as file:
         for chunk in chunks:
-            try:
+            with _room_for(name):
                 file.write(chunk)
-            except OSError as error:
-                raise InputError(
-                    f"{name} must be unpacked, and there is no room for it in {tempfile.gettempdir()}: {error.strerror}",
-                    "Free some space there, or name another folder in the environment variable TMPDIR.",
-                ) from None
+        # What closing the file would write might fail too, where nobody knows any more for what.
+        with _room_for(name):
+            file.flush()
     return path
+
+
+@contextmanager
+def _room_for(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{name} must be unpacked, and there is no room for it in {tempfile.gettempdir()}: {error.strerror}",
+            "Free some space there, or name another folder in the environment variable TMPDIR.",
+        ) from None
 
 
 @functools.cache

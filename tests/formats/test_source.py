@@ -297,11 +297,15 @@ def test_what_may_not_be_read(tree: Path, monkeypatch: pytest.MonkeyPatch, denie
         find([str(tree)])
 
 
-def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(io.BytesIO):
-        def write(self, _: object) -> int:
-            raise OSError(28, "No space left on device")
+@pytest.mark.parametrize("fails", ["write", "flush"])
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
 
+    class Full(io.BytesIO):
+        pass
+
+    setattr(Full, fails, full)
     monkeypatch.setattr(os, "fdopen", lambda *_: Full())
     with pytest.raises(InputError, match=r"x must be unpacked.*No space left on device") as caught:
         spool([b"data"], "x")
