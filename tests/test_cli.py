@@ -123,6 +123,13 @@ def test_our_errors_become_two_lines(
     assert fails(["stats", "a.csv"], capsys) == (code, r"a.csv: line one line two \x1b[31m", "Do this.")
 
 
+def test_a_long_error_keeps_its_beginning_and_end(failing: Callable[[BaseException], None], capsys: Capture) -> None:
+    failing(InputError("begin " + "a" * 1_000_000 + " end", "Do this."))
+    _, message, hint = fails(["stats", "a.csv"], capsys)
+    assert len(message) < 2_100
+    assert (message[:6], message[-4:], hint) == ("begin ", " end", "Do this.")
+
+
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
