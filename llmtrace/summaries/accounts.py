@@ -59,6 +59,7 @@ class Accounts(Accumulator[pl.DataFrame]):
         self._keys = Interner()
         self._names = [pl.Series("name", [], pl.String)]
         self._table: Table = np.zeros((_SMALLEST, FIELDS), np.int64)
+        self._ascending = np.empty(0, np.int64)
 
     def count(self, keys: Keys, names: pl.Series, times_us: Integers, inputs: Integers, outputs: Integers) -> Ids:
         """Take the next requests, and say which account each is of.
@@ -77,24 +78,40 @@ class Accounts(Accumulator[pl.DataFrame]):
         self._names.append(names.gather(rows))
         return ids
 
+    @property
+    def numbers(self) -> Interner:
+        """What numbers the keys."""
+        return self._keys
+
     def add(self, state: pl.DataFrame) -> None:
         """Take the accounts of the next part."""
+        self.taken(state)
+
+    def taken(self, state: pl.DataFrame) -> Ids:
+        """Take the accounts of the next part, and say which number each key has."""
         known, places = self._numbered(state["key"].to_numpy())
         self._names.append(state["name"].filter(pl.Series(places >= known)))
-        own, places = frozen(np.ascontiguousarray(state.select(_NAMES).to_numpy()), places)
-        _add(own, places, self._table)
+        own, where = frozen(np.ascontiguousarray(state.select(_NAMES).to_numpy()), places)
+        _add(own, where, self._table)
+        return places
 
     def groups(self, ids: Ids) -> Groups:
         """The requests with these accounts, as groups."""
-        order = np.argsort(self._keys.keys)
+        order = self._order()
         return Groups(ids, order, {"key": pl.Series(self._keys.keys[order])})
 
     def total(self) -> pl.DataFrame:
         """The accounts of all that was taken."""
-        order = np.argsort(self._keys.keys)
+        order = self._order()
         names, table = pl.concat(self._names).gather(order), self._table[order]
         columns = (pl.Series(field, table[:, place]) for place, field in enumerate(_NAMES))
         return pl.DataFrame([pl.Series("key", self._keys.keys[order]), names, *columns])
+
+    def _order(self) -> Integers:
+        """The numbers of all keys, so that the keys ascend."""
+        if self._ascending.size < self._keys.keys.size:
+            self._ascending = np.argsort(self._keys.keys)
+        return self._ascending
 
     def _numbered(self, keys: Keys) -> tuple[int, Ids]:
         """How many keys were known, and the number of each of these, for which there is room now."""

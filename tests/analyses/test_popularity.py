@@ -198,6 +198,13 @@ def test_scalars_say_what_the_tables_do(measured: Measured, frame: pl.DataFrame)
     assert scalars["one_user_models_ratio"] == (pytest.approx(np.mean(busy)) if busy else None)
 
 
+def test_a_model_with_two_equal_users_is_not_one_user_s(measured: Measured) -> None:
+    frame = pl.DataFrame({"timestamp": [START] * 200, "user": ["a", "b"] * 100, "model": ["m"] * 200})
+    assert measured(Popularity(), frame.head(100)).scalars["one_user_models_ratio"] == 0
+    assert measured(Popularity(), pl.concat([frame, frame.head(1)])).scalars["one_user_models_ratio"] == 1
+    assert measured(Popularity(), frame.head(99)).scalars["one_user_models_ratio"] is None
+
+
 def weighted_line(amounts: Sequence[float]) -> np.ndarray[Any, Any]:
     """Slope and height of log amount over log rank by `np.polyfit`, whose weights are of residuals, not of their squares."""
     ranks = np.arange(1, len(amounts) + 1)

@@ -67,12 +67,30 @@ LATENCY_BY_LOAD = """
     SELECT floor(9 * log10(load)) AS x, floor(5 * log10(input_tokens)) AS y, count(*), quantile_cont(ttft_s, 0.9)
     FROM {trace} AS trace JOIN loads ON trace.instance = loads.instance AND date_trunc('second', timestamp) = second
     GROUP BY x, y HAVING count(*) >= 30"""
+USERS_OF_MODELS = """
+    WITH pairs AS (SELECT model, "user", count(*) AS n FROM {trace} GROUP BY ALL),
+    reached AS (
+        SELECT model, n, sum(n) OVER (PARTITION BY model) AS total,
+               sum(n) OVER (PARTITION BY model ORDER BY n DESC ROWS UNBOUNDED PRECEDING) AS so_far
+        FROM pairs)
+    SELECT model, count(*), count(*) FILTER (so_far - n < 0.9 * total), max(n) FROM reached GROUP BY model"""
+MODELS = """
+    SELECT model, count(*), sum(input_tokens), sum(output_tokens), median(input_tokens), median(output_tokens)
+    FROM {trace} GROUP BY model"""
+USERS = """
+    WITH users AS (
+        SELECT "user", count(*) AS n, count(DISTINCT model) AS models, sum(input_tokens + output_tokens) AS tokens,
+               median(input_tokens) AS input, median(output_tokens) AS output
+        FROM {trace} GROUP BY "user")
+    SELECT floor(8 * log10(n)), floor(8 * log10(models)), count(*), sum(tokens), avg(input), avg(output)
+    FROM users GROUP BY ALL"""
 QUERIES = {
     "stats": (RATES, LENGTHS),
     "burstiness": (GAPS_BY_MODEL,),
     "reuse-time": (GAPS_BY_USER_AND_MODEL,),
     "hit-dist": (HITS,),
     "latency": (LATENCIES_BY_MODEL, LATENCY_BY_TOKENS, LATENCY_BY_LOAD),
+    "popularity": (USERS_OF_MODELS, MODELS, USERS),
 }
 WHOLE = {"hit-dist": (HITS, HITS_BY_MODEL, HITS_BY_USER, TTFT_BY_HIT)}
 """Where the numbers at the heart of a command are a small part of what it reads, queries for what it gives besides."""

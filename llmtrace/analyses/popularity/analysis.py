@@ -14,9 +14,12 @@ from llmtrace.analyses.popularity.definitions import DEFINITIONS
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
 from llmtrace.schema import succeeded
-from llmtrace.summaries import accounts, crosstab, keys, parameters, profiles, shapes
+from llmtrace.summaries import accounts, keys, parameters, user_tallies
 from llmtrace.summaries.accumulator import Accumulator, Counter, Tables
+from llmtrace.summaries.frames import frame_of
 from llmtrace.summaries.pooled import Pool
+from llmtrace.summaries.tallies import Tallies, TallyStore, ranked, renumbered
+from llmtrace.summaries.usage import USER_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,10 +40,12 @@ _TOKENS = ("input_tokens", "output_tokens")
 _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "users": accounts.SCHEMA,
     "models": accounts.SCHEMA,
-    "user_shapes": shapes.SCHEMA,
     "model_lengths": entities.MODEL_LENGTHS.schema,
-    **crosstab.SCHEMAS,
+    "sizes": {"met": pl.UInt32(), "lengths": pl.UInt32()},
+    "met": {"tally": pl.UInt32()},
+    "lengths": {"tally": pl.UInt32()},
 }
+"""Of `users`, `sizes` says how many tallies each has in `met` (models, by their rows in `models`) and in `lengths`."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Popularity:
         once = _prepared(part).map_batches(partial(_make, made=made), schema={"tables": pl.UInt32}).cache()
         return {
             "parameters": parameters.plan(
-                most_users=self.most_users, bits_by_model=entities.BITS_BY_MODEL, bits_by_user=profiles.BITS
+                most_users=self.most_users, bits_by_model=entities.BITS_BY_MODEL, bits_by_user=USER_BITS
             ),
             **{
                 name: once.map_batches(partial(_take, name=name, made=made), schema=dict(schema))
@@ -130,26 +135,38 @@ class Popularity:
 
 
 class _Together(Accumulator["State"]):
-    """Brings states together, accounts and histograms of models in place."""
+    """Brings states together at the cost of what is in each."""
 
     def __init__(self) -> None:
-        self._tables = Tables(
-            {
-                "parameters": Counter(parameters.combine),
-                "users": accounts.Accounts(),
-                "models": accounts.Accounts(),
-                "model_lengths": Pool(tuple(entities.PAIRED.values()), entities.BITS_BY_MODEL),
-                "user_shapes": Counter(shapes.combine),
-            }
-        )
-        self._pairs = Counter(crosstab.combine)
+        self._users, self._models = accounts.Accounts(), accounts.Accounts()
+        self._met, self._lengths = TallyStore(self._users.numbers), TallyStore(self._users.numbers)
+        lengths = Pool(tuple(entities.PAIRED.values()), entities.BITS_BY_MODEL)
+        self._tables = Tables({"parameters": Counter(parameters.combine), "model_lengths": lengths})
 
     def add(self, state: State) -> None:
         self._tables.add(state)
-        self._pairs.add({name: state[name] for name in crosstab.SCHEMAS})
+        users, models = self._users.taken(state["users"]), self._models.taken(state["models"])
+        met = entities.tallies(state, "met", models.size)
+        self._met.add(users, renumbered(met, models, self._models.numbers.keys.size))
+        self._lengths.add(users, entities.tallies(state, "lengths"))
 
     def total(self) -> State:
-        return {**self._tables.total(), **self._pairs.total()}
+        _, ranks = ranked(self._models.numbers.keys)
+        met, lengths = renumbered(self._met.total()[1], ranks, ranks.size), self._lengths.total()[1]
+        return {
+            **self._tables.total(),
+            "users": self._users.total(),
+            "models": self._models.total(),
+            **_tallied(met, lengths),
+        }
+
+
+def _tallied(met: Tallies, lengths: Tallies) -> dict[str, pl.DataFrame]:
+    return {
+        "sizes": frame_of({"met": met.sizes, "lengths": lengths.sizes}),
+        "met": frame_of({"tally": met.flat}),
+        "lengths": frame_of({"tally": lengths.flat}),
+    }
 
 
 def _prepared(part: pl.LazyFrame) -> pl.LazyFrame:
@@ -185,7 +202,6 @@ def _tables(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:
     return {
         "users": users.total(),
         "models": models.total(),
-        "user_shapes": shapes.summarise(by_user, *paired),
         "model_lengths": entities.model_lengths(by_model, *paired),
-        **crosstab.summarise(by_user, by_model),
+        **_tallied(*user_tallies.tally(by_user, by_model, *paired)),
     }

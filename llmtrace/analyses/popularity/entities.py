@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from llmtrace.summaries import accounts, crosstab, histogram, keys, quantiles, shapes
+from llmtrace.summaries import accounts, histogram, keys, quantiles, user_medians, user_tallies
 from llmtrace.summaries.sums import narrowed
+from llmtrace.summaries.tallies import Tallies
+from llmtrace.summaries.usage import CELLS
 
 if TYPE_CHECKING:
     from llmtrace.analyses.base import State
@@ -26,6 +28,7 @@ __all__ = [
     "model_lengths",
     "models_table",
     "read",
+    "tallies",
     "user_breadth",
     "user_lengths",
     "users_table",
@@ -34,7 +37,7 @@ __all__ = [
 PAIRED = {"input": "paired_input_tokens", "output": "paired_output_tokens"}
 """The columns of tokens of requests of which both sides are positive."""
 BITS_BY_MODEL = 8
-"""Significant bits of the histograms of a model's tokens; those of a user have `profiles.BITS`."""
+"""Significant bits of the histograms of a model's tokens; those of a user `usage.USER_BITS`."""
 MODEL_LENGTHS = histogram.summary(tuple(PAIRED.values()), bits=BITS_BY_MODEL, by="key")
 """The histograms of both sides of each model's requests."""
 GRID_BITS = 4
@@ -68,13 +71,19 @@ class Entities:
 
 def read(state: State) -> Entities:
     """What a state says of every model and user."""
-    of_models = crosstab.by_inner(state, PERCENT)
-    of_users = crosstab.by_outer(state)
+    met = tallies(state, "met", state["models"].height)
+    of_models = user_tallies.by_model(met, state["models"].height, PERCENT)
+    of_users = user_tallies.by_user(met)
     models = state["models"].with_columns(of_models.get_columns()).join(_model_medians(state), on="key", how="left")
-    users = state["users"].with_columns(*of_users.get_columns(), *(_user_median(state, side) for side in _SIDES))
+    users = state["users"].with_columns(*of_users.get_columns(), *_user_medians(state))
     names = users["inner"].to_frame().select(state["models"]["name"].gather(users["inner"]).alias("top_model"))
     requests = int(state["users"]["requests"].sum())
     return Entities(_described(models), _described(users.with_columns(names.get_columns())), requests)
+
+
+def tallies(state: State, of: str, width: int = CELLS) -> Tallies:
+    """The tallies of users in a state: `met`, whose cells are the rows of models, or `lengths`."""
+    return Tallies(state["sizes"][of].to_numpy(), state[of]["tally"].to_numpy(), width)
 
 
 def model_lengths(models: Groups, inputs: Integers, outputs: Integers) -> pl.DataFrame:
@@ -173,8 +182,10 @@ def _model_medians(state: State) -> pl.DataFrame:
     return sides[0].join(sides[1], on="key")
 
 
-def _user_median(state: State, side: str) -> pl.Series:
-    return pl.Series(f"median_{side}_tokens", shapes.medians(state["user_shapes"], side)).fill_nan(None)
+def _user_medians(state: State) -> list[pl.Series]:
+    everyone = np.ones(state["users"].height, np.bool_)
+    found = user_medians.medians(tallies(state, "lengths"), everyone)
+    return [pl.Series(f"median_{side}_tokens", values).fill_nan(None) for side, values in zip(_SIDES, found, strict=True)]
 
 
 def _grid(users: pl.DataFrame, columns: dict[str, pl.Expr]) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import polars as pl
 from llmtrace.analyses.popularity.concentration import LEAST
 from llmtrace.analyses.popularity.entities import BITS_BY_MODEL
 from llmtrace.summaries.histogram import exact_below, relative_error
-from llmtrace.summaries.profiles import BITS as BITS_BY_USER
+from llmtrace.summaries.usage import USER_BITS
 from llmtrace.wording import counted, either
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _bounds(entities: Entities) -> str:
     """Which medians are not exact, and within what they are."""
     bounds = [
         f"of {what}s within {ceil(relative_error(bits) * 1_000) / 10:g}% from {exact_below(bits):,} tokens up"
-        for frame, what, bits in ((entities.models, "model", BITS_BY_MODEL), (entities.users, "user", BITS_BY_USER))
+        for frame, what, bits in ((entities.models, "model", BITS_BY_MODEL), (entities.users, "user", USER_BITS))
         if _beyond(frame, bits)
     ]
     if not bounds:
