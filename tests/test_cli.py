@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -163,6 +164,22 @@ def test_our_bugs_show_themselves(failing: Callable[[BaseException], None]) -> N
 def test_module_is_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "llmtrace", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"llmtrace {__version__}\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are of another kind here")
+def test_ctrl_c_while_the_program_loads_is_quiet() -> None:
+    program = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(name, path, target=None):\n"
+        "        if name == 'llmtrace.commands.stats':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting)\n"
+        "from llmtrace.__main__ import program\n"
+        "program()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
