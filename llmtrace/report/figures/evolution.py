@@ -117,7 +117,7 @@ def retention(result: Result) -> Figure:
     remark = f"*: {counted(len(partial), 'period')} covered in part" if partial else ""
     drawing, (axes,) = style.figure(result, panel_in=min(1.3 + 0.14 * rows.len(), 3.0), remark=remark)
     called = [[f"{label}*" if time in partial else label for time, label in _labels(result, times)] for times in (rows, columns)]
-    _heat_map(axes, grid, called[0], called[1], "Share of users that are active")
+    _heat_map(axes, grid, called[0], called[1], "Share of users that are active (%)")
     axes.set_ylabel("First request")
     axes.set_xlabel("Active")
     return drawing
@@ -145,7 +145,9 @@ def transitions(result: Result) -> Figure:
         grid[called.index(before), called.index(after)] += ratio
     drawing, (axes,) = style.figure(result, panel_in=min(1.6 + 0.15 * len(called), 3.4))
     short = style.names(called)
-    _heat_map(axes, np.where(grid.sum(axis=1, keepdims=True) > 0, grid, np.nan), short, short, "Share of users with the model")
+    _heat_map(
+        axes, np.where(grid.sum(axis=1, keepdims=True) > 0, grid, np.nan), short, short, "Share of users with the model (%)"
+    )
     axes.set_ylabel("Main model in a period")
     axes.set_xlabel("In the next one")
     return drawing
@@ -283,9 +285,10 @@ def _labels(result: Result, times: pl.Series) -> list[tuple[object, str]]:
 
 
 def _heat_map(axes: Axes, grid: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], label: str) -> None:
-    """Cells from white to dark blue, with their numbers in percent while these fit."""
-    top = float(np.nanmax(grid))
-    mesh = axes.pcolormesh(np.where(np.isnan(grid), np.nan, grid), cmap="Blues", vmin=0, vmax=top, rasterized=True)
+    """Shares as cells from white to dark blue, with their numbers while these fit; NaN is no cell."""
+    percent = 100 * grid
+    top = float(np.nanmax(percent))
+    mesh = axes.pcolormesh(percent, cmap="Blues", vmin=0, vmax=top, rasterized=True)
     axes.invert_yaxis()
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
@@ -294,13 +297,11 @@ def _heat_map(axes: Axes, grid: NDArray[np.float64], rows: Sequence[str], column
     axes.set_yticks(np.arange(0, len(rows), step_down) + 0.5, rows[::step_down])
     axes.set_xticks(np.arange(0, len(columns), step_across) + 0.5, columns[::step_across], rotation=90)
     if len(columns) <= MOST_NUMBERS:
-        for row, column in zip(*np.nonzero(~np.isnan(grid)), strict=True):
-            share = grid[row, column]
+        for row, column in zip(*np.nonzero(~np.isnan(percent)), strict=True):
+            share = percent[row, column]
             color = "white" if share > DARK * top else "#222222"
-            axes.text(column + 0.5, row + 0.5, f"{100 * share:.0f}", color=color, ha="center", va="center", fontsize=NUMBER_PT)
-    bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02, format=lambda value, _: f"{100 * value:.0f} %")
-    bar.set_label(label)
-    bar.outline.set_visible(False)
+            axes.text(column + 0.5, row + 0.5, f"{share:.0f}", color=color, ha="center", va="center", fontsize=NUMBER_PT)
+    style.color_bar(axes, mesh, label, clipped=False)
 
 
 def _reference(table: pl.DataFrame) -> str:

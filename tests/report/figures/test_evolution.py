@@ -1,0 +1,259 @@
+"""The figures of `evolution`, read back from their artists and compared with the tables they show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.collections import FillBetweenPolyCollection, QuadMesh
+from matplotlib.colors import rgb_to_hsv, to_rgb
+from matplotlib.patches import Rectangle
+
+from llmtrace.report import figures, style
+from llmtrace.report.figures.evolution import FIGURES, MOST_NUMBERS, OTHERS, STACK
+from llmtrace.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MONTHS = [datetime(2025, month, 1) for month in (4, 5, 6, 7)]
+PARTIAL = [True, False, False, False]
+PERCENTS = (10, 25, 50, 75, 90)
+
+
+def bands(scale: float) -> dict[str, list[float]]:
+    return {
+        f"p{percent}_{side}_tokens": [scale * by * percent * (1 + month) for month in range(4)]
+        for side, by in (("input", 10), ("output", 1))
+        for percent in PERCENTS
+    }
+
+
+@pytest.fixture
+def result() -> Result:
+    grid = {"time": MONTHS, "partial": PARTIAL}
+    shares = {"org/one": (0.5, 0.4, 0.2, 0.1), "two": (0.0, 0.3, 0.6, 0.7), None: (0.5, 0.3, 0.2, 0.2)}
+    mix = pl.concat(
+        pl.DataFrame({**grid, "rank": rank, "model": model or "Others", "requests_ratio": of, "tokens_ratio": of[::-1]})
+        for (model, of), rank in zip(shares.items(), (1, 2, None), strict=True)
+    )
+    retained = {(0, 1): 0.5, (0, 2): 0.4, (0, 3): 0.3, (1, 2): 0.6, (1, 3): 0.2, (2, 3): 0.9}
+    retained |= {(month, month): 1.0 for month in range(4)}
+    tables = {
+        "active": pl.DataFrame(
+            {**grid, "models": [3, 4, 5, 4], "new_models": [3, 1, 2, 0], "users": [9, 8, 7, 6], "new_users": [9, 4, 2, 1]}
+        ),
+        "model_share": mix.sort("time", maintain_order=True),
+        "tokens_by_month": pl.DataFrame({**grid, "requests": 50, **bands(1)}),
+        "cohorts": pl.DataFrame({**grid, "eligible_users": [5, 5, 5, 5], **bands(2)}),
+        "retention": pl.DataFrame(
+            [(MONTHS[a], MONTHS[b], b - a, ratio, b == 0) for (a, b), ratio in sorted(retained.items())],
+            ["cohort_time", "time", "age", "retained_ratio", "partial"],
+            orient="row",
+        ),
+        "switching": pl.DataFrame(
+            {"time": MONTHS[1:], "users": [8, 0, 4], "switched_ratio": [0.25, None, 0.5], "partial": PARTIAL[:3]}
+        ),
+        "transitions": pl.DataFrame(
+            [("org/one", "org/one", 0.75), ("org/one", "two", 0.25), ("Others", "two", 1.0)],
+            ["from_model", "to_model", "users_ratio"],
+            orient="row",
+        ),
+        "drift": pl.DataFrame(
+            {
+                "time": [month for month in MONTHS for _ in range(2)],
+                "column": ["input_tokens", "output_tokens"] * 4,
+                "is_reference": [False, False, True, True, *[False] * 4],
+                "psi": [0.2, 0.01, 0.0, 0.0, 0.15, 0.4, 0.05, 1.5],
+                "wasserstein_log10": [0.1, 0.02, 0.0, 0.0, 0.2, 0.3, 0.05, 0.5],
+                "partial": [True, True, *[False] * 6],
+            }
+        ),
+    }
+    return Result("evolution", {}, {"interval": "month", "partial_periods": 1}, tables, "active")
+
+
+def draw(result: Result, name: str) -> Figure:
+    with style.look():
+        drawing = FIGURES[name](result)
+        style.save(drawing, "png")
+    return drawing
+
+
+def words(drawing: Figure) -> str:
+    texts = [*drawing.texts, *(text for legend in drawing.legends for text in legend.get_texts())]
+    return " ".join(text.get_text() for text in texts).replace("\n", " ")
+
+
+def drawn(axes: Axes) -> list[list[float]]:
+    """The values of each line, marks of partial periods after the line itself."""
+    return [np.asarray(line.get_ydata(), float).tolist() for line in axes.get_lines()]
+
+
+def with_table(result: Result, name: str, table: pl.DataFrame) -> Result:
+    return replace(result, tables={**result.tables, name: table})
+
+
+def stacked(axes: Axes) -> list[Rectangle]:
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+def test_shares_of_models_are_stacked_and_partial_periods_hatched(result: Result) -> None:
+    drawing = draw(result, "model_mix")
+    assert len(drawing.axes) == 2
+    for axes, column in zip(drawing.axes, ("requests_ratio", "tokens_ratio"), strict=True):
+        bars = stacked(axes)
+        heights = np.array([bar.get_height() for bar in bars if not bar.get_hatch()]).reshape(3, 4)
+        table = result.tables["model_share"].sort("rank", "time", nulls_last=True)
+        assert heights == pytest.approx(table[column].to_numpy().reshape(3, 4))
+        bottoms = np.array([bar.get_y() for bar in bars if not bar.get_hatch()]).reshape(3, 4)
+        assert bottoms == pytest.approx(np.vstack([np.zeros(4), np.cumsum(heights, axis=0)[:2]]))
+        [hatched] = [bar for bar in bars if bar.get_hatch()]
+        assert hatched.get_x() == bars[0].get_x()
+        assert hatched.get_height() == pytest.approx(1)
+        widths = {round(bar.get_width()) for bar in bars}
+        assert widths == {30, 31}
+    assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["one", "two", "Others"]
+    assert "hatched: 1 period covered in part" in words(drawing)
+
+
+def test_neighbours_in_the_stack_differ_in_grey() -> None:
+    def grey(color: str) -> float:
+        return float(np.dot(to_rgb(color), (0.299, 0.587, 0.114)))
+
+    for one, other in zip(STACK, [*STACK[1:], STACK[0]], strict=True):
+        assert abs(grey(one) - grey(other)) > 0.2
+    assert all(abs(grey(OTHERS) - grey(color)) > 0.05 for color in STACK)
+    assert rgb_to_hsv(to_rgb(OTHERS))[1] == 0
+
+
+def test_without_tokens_the_mix_has_one_panel(result: Result) -> None:
+    table = result.tables["model_share"].with_columns(tokens_ratio=pl.lit(None, pl.Float64))
+    assert len(draw(with_table(result, "model_share", table), "model_mix").axes) == 1
+
+
+@pytest.mark.parametrize(("name", "table"), [("tokens", "tokens_by_month"), ("cohorts", "cohorts")])
+def test_bands_hold_the_percentiles_around_the_median(result: Result, name: str, table: str) -> None:
+    drawing = draw(result, name)
+    for axes, side in zip(drawing.axes, ("input", "output"), strict=True):
+        median = result.tables[table][f"p50_{side}_tokens"].to_list()
+        assert drawn(axes) == [median, median[:1]]
+        fills = [one for one in axes.collections if isinstance(one, FillBetweenPolyCollection)]
+        for fill, (low, high) in zip(fills, (("p10", "p90"), ("p25", "p75")), strict=True):
+            edges = np.asarray(fill.get_paths()[0].vertices)[:, 1]
+            own = result.tables[table].select(f"{low}_{side}_tokens", f"{high}_{side}_tokens").to_numpy()
+            assert {round(float(edge), 6) for edge in edges} == {round(float(value), 6) for value in own.ravel()}
+        assert axes.get_yscale() == ("log" if name == "tokens" else "linear")
+        assert f"{side.capitalize()} tokens" in axes.get_ylabel()
+    assert "hollow: 1 period covered in part" in words(drawing)
+
+
+def test_a_cohort_without_eligible_users_is_left_out(result: Result) -> None:
+    table = result.tables["cohorts"].with_columns(eligible_users=pl.Series([0, 5, 5, 5]))
+    drawing = draw(with_table(result, "cohorts", table), "cohorts")
+    assert drawn(drawing.axes[0])[0] == table["p50_input_tokens"].to_list()[1:]
+    assert "first request" in drawing.axes[-1].get_xlabel()
+
+
+def test_active_and_new_models_and_users(result: Result) -> None:
+    drawing = draw(result, "active")
+    table = result.tables["active"]
+    for axes, name in zip(drawing.axes, ("models", "users"), strict=True):
+        lines = drawn(axes)
+        assert lines == [
+            table[name].to_list(),
+            table[name].to_list()[:1],
+            table[f"new_{name}"].to_list(),
+            table[f"new_{name}"].to_list()[:1],
+        ]
+        assert axes.get_ylabel() == f"Active {name}\nper month"
+        assert axes.get_ylim()[0] == 0
+    without = table.with_columns(users=pl.lit(None, pl.Int64))
+    assert [axes.get_ylabel() for axes in draw(with_table(result, "active", without), "active").axes] == [
+        "Active models\nper month"
+    ]
+
+
+def cells(drawing: Figure) -> list[list[float | None]]:
+    [mesh] = [one for one in drawing.axes[0].collections if isinstance(one, QuadMesh)]
+    found: list[list[float | None]] = np.ma.masked_invalid(np.asarray(mesh.get_array()) / 100).tolist()
+    return found
+
+
+def test_retention_is_a_heat_map_of_later_periods(result: Result) -> None:
+    drawing = draw(result, "retention")
+    axes = drawing.axes[0]
+    expected = [[0.5, 0.4, 0.3], [None, 0.6, 0.2], [None, None, 0.9]]
+    assert cells(drawing) == expected
+    assert [text.get_text() for text in axes.texts] == ["50", "40", "30", "60", "20", "90"]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["2025-04*", "2025-05", "2025-06"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["2025-05", "2025-06", "2025-07"]
+    assert axes.yaxis_inverted()
+    assert "*: 1 period covered in part" in words(drawing)
+
+
+def test_a_heat_map_of_many_periods_has_no_numbers_and_few_labels(result: Result) -> None:
+    days = [datetime(2025, 1 + day // 28, 1 + day % 28) for day in range(60)]
+    rows = [(one, other, 1, 0.5, False) for place, one in enumerate(days) for other in days[place + 1 :]]
+    table = pl.DataFrame(rows, ["cohort_time", "time", "age", "retained_ratio", "partial"], orient="row")
+    assert len(days) > MOST_NUMBERS
+    axes = draw(with_table(result, "retention", table), "retention").axes[0]
+    assert not axes.texts
+    assert len(axes.get_xticklabels()) <= 24
+
+
+def test_periods_of_a_relative_clock_are_days(result: Result) -> None:
+    table = result.tables["retention"].with_columns(
+        ((pl.col(name) - MONTHS[0]).dt.total_seconds().cast(pl.Float64)).alias(name) for name in ("cohort_time", "time")
+    )
+    axes = draw(with_table(result, "retention", table), "retention").axes[0]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["30 d", "61 d", "91 d"]
+
+
+def test_switching_shows_periods_with_users_alone(result: Result) -> None:
+    drawing = draw(result, "switching")
+    assert drawn(drawing.axes[0]) == [[0.25, 0.5], [0.25]]
+    assert "another main model" in drawing.axes[0].get_ylabel()
+
+
+def test_transitions_are_shares_of_the_row(result: Result) -> None:
+    drawing = draw(result, "transitions")
+    axes = drawing.axes[0]
+    assert cells(drawing) == [[0.75, 0.25, 0.0], [None, None, None], [0.0, 1.0, 0.0]]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["one", "two", "Others"]
+    assert axes.get_ylabel() == "Main model in a period"
+
+
+def test_drift_is_drawn_with_its_levels_and_reference(result: Result) -> None:
+    drawing = draw(result, "drift")
+    upper, lower = drawing.axes
+    table = result.tables["drift"]
+    own = [table.filter(column=f"{side}_tokens") for side in ("input", "output")]
+    curves = [line for line in drawn(upper) if len(line) == 4]
+    assert curves == [one["psi"].to_list() for one in own]
+    factors = [line for line in drawn(lower) if len(line) == 4]
+    assert factors == [pytest.approx((10 ** one["wasserstein_log10"]).to_list()) for one in own]
+    assert [0.1, 0.1] in drawn(upper)
+    assert [0.25, 0.25] in drawn(upper)
+    places = [np.asarray(line.get_xdata(), float).tolist() for line in upper.get_lines()]
+    verticals = {x[0] for x, y in zip(places, drawn(upper), strict=True) if y == [0, 1]}
+    assert verticals == {places[0][1]}
+    assert upper.get_ylim()[1] > 1.5
+    assert "the first whole period" in words(drawing)
+
+
+def test_everything_is_drawn(result: Result) -> None:
+    assert tuple(name for name, _ in figures.figures(result, pytest.fail)) == figures.names("evolution") == tuple(FIGURES)
+
+
+def test_what_is_not_there_is_not_drawn(result: Result) -> None:
+    said: list[str] = []
+    empty = replace(result, tables={name: table.clear() for name, table in result.tables.items()})
+    for nothing in (empty, replace(result, tables={}), replace(empty, scalars={})):
+        assert list(figures.figures(nothing, said.append)) == []
+    assert [line.split(" is not drawn: ")[0] for line in said] == [f"Figure {name}" for name in figures.names("evolution")] * 3
