@@ -222,7 +222,7 @@ def _trouble(error: OSError) -> tuple[str, str, int]:
 
 
 def _in_a_line(text: str) -> str:
-    """Line breaks as spaces, other control characters spelled out, so that a file name cannot draw on the terminal; not too long."""
+    """Line breaks as spaces, other control characters spelled out (a file name cannot draw on the terminal), and not too long."""
     line = re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], " ".join(text.splitlines()))
     half = _LONGEST_LINE // 2
     return line if len(line) <= _LONGEST_LINE else f"{line[:half]} … {line[-half:]}"
