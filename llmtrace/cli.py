@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import errno
 import gc
 import os
@@ -50,6 +51,8 @@ CLOSED_PIPE = 141
 """What a shell reports for a program that ended because its reader did: 128 and the number of SIGPIPE."""
 _LONGEST_LINE = 2_000
 """Characters of an error that are shown: a predicate, or the names of columns, may be a megabyte."""
+_M_ARENA_MAX = -8
+"""How glibc's `mallopt` calls the most heaps there may be."""
 _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EBADF}
 
 app = typer.Typer(
@@ -148,10 +151,17 @@ def _set_up_libraries() -> None:
     algebra, of which there is none, and cycles are sought seldom: imports make objects that stay.
     """
     heaps = ((os.cpu_count() or 1) + 1) // 2
-    os.environ.setdefault("_RJEM_MALLOC_CONF", f"dirty_decay_ms:3000,muzzy_decay_ms:3000,narenas:{heaps}")
+    os.environ.setdefault("_RJEM_MALLOC_CONF", f"dirty_decay_ms:1500,muzzy_decay_ms:1500,narenas:{heaps}")
+    _share_heap_of_c()
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(10_000, 50)
+
+
+def _share_heap_of_c() -> None:
+    """Let the arrays of all threads come from one heap of glibc, so that none keeps what another could use; elsewhere nothing."""
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def _make_room_for_caches() -> None:

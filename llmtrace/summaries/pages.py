@@ -20,8 +20,8 @@ __all__ = ["Pages", "listed"]
 
 _SHIFT, _MASK = np.uint64(6), np.uint64(63)
 _PAGE = 64
-_STEP = 1 << 14
-"""Pages by which the room for them grows."""
+_LEAST = 1 << 14
+"""Pages for which there is room from the beginning; it takes no memory until it is written to."""
 
 
 class Pages:
@@ -41,7 +41,7 @@ class Pages:
         """Rows of so many cells, without counts."""
         # The page of each 64 cells of each row; 0, which is never opened, where there is none.
         self._directory = np.zeros((0, -(-cells // _PAGE)), np.uint32)
-        self._counts: Counts = np.zeros(_PAGE, np.uint32)
+        self._counts: Counts = np.zeros(_LEAST * _PAGE, np.uint32)
         self._opened, self._largest = 0, 0
         self.dtype = np.uint16 if cells <= 1 << 16 else np.uint32
 
@@ -61,7 +61,7 @@ class Pages:
             done, self._opened = _add(*cells, rows, done, self._directory, self._counts, self._opened)
             if done == rows.size:
                 return
-            self._counts.resize(self._counts.size + _STEP * _PAGE, refcheck=False)
+            self._counts.resize(self._counts.size // _PAGE * 5 // 4 * _PAGE, refcheck=False)
 
     @property
     def room(self) -> int:
