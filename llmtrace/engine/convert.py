@@ -8,11 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from llmtrace.engine.damage import applied, told
-from llmtrace.engine.intake import Intake, intake_of
-from llmtrace.engine.survey import survey
+from llmtrace.engine.damage import told
+from llmtrace.engine.ordered import in_order
 from llmtrace.errors import UsageError
 from llmtrace.trace import MAX_TEXT_ROWS, open_trace
 from llmtrace.trace.part import canonical
@@ -21,6 +18,7 @@ from llmtrace.trace.store import Footer, Store, refuse_existing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from llmtrace.engine.intake import Intake
     from llmtrace.trace import Trace
     from llmtrace.trace.store import Partition
 
@@ -55,32 +53,20 @@ def convert(
     _refuse_itself(trace, destination)
     refuse_existing(destination, force=force)
     if not any(_long_text(trace, index) for index in range(len(trace.opened))):
-        return _write(survey(trace), destination, partition, force=force, progress=progress)
+        return _write(trace, destination, partition, force=force, progress=progress)
     with tempfile.TemporaryDirectory(prefix=f".{destination.name}.", suffix=".staged", dir=_parent(destination)) as folder:
         staged = _stage(trace, Path(folder))
-        return _write(survey(staged), destination, partition, force=force, progress=progress)
+        return _write(staged, destination, partition, force=force, progress=progress)
 
 
 def _write(
     trace: Trace, destination: Path, partition: Partition, *, force: bool, progress: Callable[[int, int], None] | None
 ) -> Intake:
-    parts = trace.parts() or [trace.empty_part()]
-    total, done, intakes = sum(part.rows for part in parts), 0, list[Intake]()
-    with Store(destination, partition, _footer(trace), force=force) as store:
-        for part in parts:
-            with told(part.opened):
-                read = part.read(trace.columns).collect().lazy()
-            whole = part.keep(read, trace.columns)
-            with applied(part):
-                frame, counts, kept = pl.collect_all([whole, part.count(read, trace.columns), Intake.plan(whole)])
+    ordered = in_order(trace, trace.columns, progress=progress, whole_names=True)
+    with Store(destination, partition, _footer(ordered.trace), force=force) as store:
+        for frame in ordered:
             store.append(frame)
-            intakes.append(intake_of(counts, kept))
-            done += part.rows
-            if progress is not None:
-                progress(done, total)
-        intake = Intake.combined(intakes)
-        intake.check(trace)
-    return intake
+    return ordered.intake
 
 
 def _footer(trace: Trace) -> Footer:

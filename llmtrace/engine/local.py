@@ -7,29 +7,29 @@ The calling thread brings the states together as they come (see `summaries.accum
 from __future__ import annotations
 
 import os
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
-from llmtrace.engine.damage import applied, told
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.names import shortened
+from llmtrace.engine.reading import ahead, read
 from llmtrace.engine.survey import survey
 from llmtrace.summaries.accumulator import Counter
 from llmtrace.trace.parts import MICROSECOND, part_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from llmtrace.analyses.base import Analysis, State
+    from llmtrace.engine.reading import Progress
     from llmtrace.result import Result
     from llmtrace.trace import Part, Trace
 
 __all__ = ["run"]
 
-Progress: TypeAlias = "Callable[[int, int], None]"
 Outcome: TypeAlias = "tuple[Intake, list[State]]"
 
 
@@ -63,7 +63,7 @@ def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: 
     total, done = sum(part.rows for part in parts), 0
     intakes, states = Counter(Intake.combined), [analysis.accumulator() for analysis in analyses]
     with ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:
-        for part, outcome in _in_order(pool, parts, analyses, ahead=threads + 1):
+        for part, outcome in ahead(pool, partial(_summarise, analyses=analyses), parts, threads + 1):
             intakes.add(outcome[0])
             for whole, state in zip(states, outcome[1], strict=True):
                 whole.add(state)
@@ -77,32 +77,9 @@ def _columns(analyses: Sequence[Analysis]) -> frozenset[str]:
     return frozenset[str]().union(*(analysis.uses for analysis in analyses))
 
 
-def _in_order(
-    pool: ThreadPoolExecutor, parts: Sequence[Part], analyses: Sequence[Analysis], ahead: int
-) -> Iterator[tuple[Part, Outcome]]:
-    """Outcomes in order of the parts, with at most `ahead` parts begun and not yet taken."""
-    begun: deque[tuple[Part, Future[Outcome]]] = deque()
-    try:
-        for part in parts:
-            begun.append((part, pool.submit(_summarise, part, analyses)))
-            if len(begun) >= ahead:
-                first, future = begun.popleft()
-                yield first, future.result()
-        while begun:
-            first, future = begun.popleft()
-            yield first, future.result()
-    finally:
-        for _, future in begun:
-            future.cancel()
-
-
 def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
     """Read a part once, with the columns of all analyses, and collect every plan of every analysis over it together."""
-    columns = _columns(analyses)
-    with told(part.opened):
-        read = part.read(columns).collect().lazy()
-    with applied(part):
-        frame, counts = pl.collect_all([part.keep(read, columns), part.count(read, columns)])
+    frame, counts = read(part, _columns(analyses))
     frame, names = shortened(frame)
     plans = [analysis.partial(frame.lazy()) for analysis in analyses]
     kept, *tables = pl.collect_all([Intake.plan(frame.lazy()), *(plan for named in plans for plan in named.values())])
