@@ -52,6 +52,26 @@ TTFT_BY_HIT = """
     SELECT input_tokens // 2000, floor(10.0 * cached_tokens / input_tokens), count(*), quantile_cont(ttft_s, [0.5, 0.95])
     FROM {trace} WHERE ttft_s > 0 AND ttft_s < 300 AND input_tokens BETWEEN 1 AND 31999 AND cached_tokens IS NOT NULL
     GROUP BY ALL HAVING count(*) >= 200"""
+LENGTHS_BY_DAY = """
+    SELECT date_trunc('day', timestamp), quantile_cont(input_tokens, [0.1, 0.25, 0.5, 0.75, 0.9]),
+           quantile_cont(output_tokens, [0.1, 0.25, 0.5, 0.75, 0.9]), count(DISTINCT model)
+    FROM {trace} GROUP BY 1"""
+MIX_BY_DAY = """
+    SELECT date_trunc('day', timestamp), model, count(*), sum(input_tokens + output_tokens) FROM {trace} GROUP BY ALL"""
+COHORTS = """
+    WITH users AS (
+        SELECT min(timestamp) AS first, median(input_tokens) AS input, median(output_tokens) AS output
+        FROM {trace} WHERE input_tokens > 0 AND output_tokens > 0 GROUP BY "user" HAVING count(*) > 10)
+    SELECT date_trunc('day', first), count(*), quantile_cont(input, [0.1, 0.25, 0.5, 0.75, 0.9]),
+           quantile_cont(output, [0.1, 0.25, 0.5, 0.75, 0.9])
+    FROM users GROUP BY 1"""
+SWITCHING = """
+    WITH counts AS (
+        SELECT date_trunc('day', timestamp) AS day, "user", model, count(*) AS requests FROM {trace} GROUP BY ALL),
+    main AS (SELECT day, "user", arg_max(model, requests) AS model FROM counts GROUP BY ALL)
+    SELECT later.day, count(*), count(*) FILTER (later.model <> earlier.model)
+    FROM main AS later JOIN main AS earlier ON later."user" = earlier."user" AND later.day = earlier.day + INTERVAL 1 DAY
+    GROUP BY later.day"""
 LATENCIES_BY_MODEL = """
     SELECT model, quantile_cont(ttft_s, [0.5, 0.9, 0.99]), quantile_cont(duration_s, [0.5, 0.9, 0.99]),
            quantile_cont(ttft_s / duration_s, 0.5)
@@ -89,10 +109,14 @@ QUERIES = {
     "burstiness": (GAPS_BY_MODEL,),
     "reuse-time": (GAPS_BY_USER_AND_MODEL,),
     "hit-dist": (HITS,),
+    "evolution": (LENGTHS_BY_DAY,),
     "latency": (LATENCIES_BY_MODEL, LATENCY_BY_TOKENS, LATENCY_BY_LOAD),
     "popularity": (USERS_OF_MODELS, MODELS, USERS),
 }
-WHOLE = {"hit-dist": (HITS, HITS_BY_MODEL, HITS_BY_USER, TTFT_BY_HIT)}
+WHOLE = {
+    "hit-dist": (HITS, HITS_BY_MODEL, HITS_BY_USER, TTFT_BY_HIT),
+    "evolution": (LENGTHS_BY_DAY, MIX_BY_DAY, COHORTS, SWITCHING),
+}
 """Where the numbers at the heart of a command are a small part of what it reads, queries for what it gives besides."""
 
 
