@@ -5,8 +5,8 @@ The library under the command line. Names are imported when they are first used,
     import llmtrace
 
     trace = llmtrace.open_trace("trace.parquet")
-    (result,) = llmtrace.run(trace, [llmtrace.Stats()])
-    print(result.scalars["requests"], result.tables["rates"])
+    stats, hits = llmtrace.run(trace, [llmtrace.Stats(), llmtrace.HitDist()])
+    print(stats.scalars["requests"], hits.tables["by_model"])
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from llmtrace.analyses.burstiness import Burstiness
+    from llmtrace.analyses.evolution import Evolution
+    from llmtrace.analyses.hit_dist import HitDist
+    from llmtrace.analyses.latency import Latency
+    from llmtrace.analyses.popularity import Popularity
+    from llmtrace.analyses.reuse_time import ReuseTime
     from llmtrace.analyses.stats import Stats
     from llmtrace.engine.local import run
     from llmtrace.errors import InputError, LlmtraceError, MissingColumnError, OutputError, UsageError
@@ -25,13 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Burstiness",
+    "Evolution",
     "Filters",
+    "HitDist",
     "InputError",
+    "Latency",
     "LlmtraceError",
     "MissingColumnError",
     "OutputError",
+    "Popularity",
     "ReadOptions",
     "Result",
+    "ReuseTime",
     "Stats",
     "Trace",
     "UsageError",
@@ -42,6 +52,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "llmtrace.analyses.burstiness": ("Burstiness",),
+    "llmtrace.analyses.evolution": ("Evolution",),
+    "llmtrace.analyses.hit_dist": ("HitDist",),
+    "llmtrace.analyses.latency": ("Latency",),
+    "llmtrace.analyses.popularity": ("Popularity",),
+    "llmtrace.analyses.reuse_time": ("ReuseTime",),
     "llmtrace.analyses.stats": ("Stats",),
     "llmtrace.engine.local": ("run",),
     "llmtrace.errors": ("InputError", "LlmtraceError", "MissingColumnError", "OutputError", "UsageError"),

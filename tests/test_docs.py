@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,25 @@ def test_the_example_of_an_analysis_works() -> None:
     [result] = llmtrace.run(llmtrace.open_trace(str(trace)), [names["Popularity"]()])
     expected = pl.read_parquet(trace).group_by("model").len().sort("len", "model", descending=[True, False])
     assert result.tables["models"].rows() == expected.rows()
+
+
+def test_the_library_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sample_traces").symlink_to(ROOT / "sample_traces")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(block, names)  # noqa: S102
+    assert {path.stem for path in tmp_path.glob("*.pdf")} == {path.stem for path in tmp_path.glob("report/*.png")}
+    assert "hit-dist needs the column 'cached_tokens'" in capsys.readouterr().out
+
+
+def test_the_library_page_lists_every_analysis_with_its_parameters() -> None:
+    page = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| \[`[\w-]+`\]\([\w-]+\.md\) \| (.*) \|$", page, re.MULTILINE))
+    public = [getattr(llmtrace, name) for name in llmtrace.__all__]
+    analyses = {one.__name__: [own.name for own in fields(one)] for one in public if hasattr(one, "partial")}
+    assert {name: re.findall(r"`(\w+)`", listed) for name, listed in rows.items()} == analyses
 
 
 def test_the_schema_page_has_every_column_as_it_is() -> None:

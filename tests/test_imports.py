@@ -9,6 +9,7 @@ from textwrap import dedent
 import pytest
 
 import llmtrace
+from llmtrace.analyses.registry import ANALYSES
 from llmtrace.cli import COMMANDS
 
 HEAVY = {"dask", "distributed", "matplotlib", "numba", "numpy", "polars", "pyarrow", "scipy"}
@@ -44,6 +45,12 @@ def test_public_names_are_there_and_documented(name: str) -> None:
 def test_public_names_have_one_home_each() -> None:
     homes = [name for names in llmtrace._HOMES.values() for name in names]  # noqa: SLF001
     assert sorted(homes) == sorted(llmtrace.__all__)
+
+
+def test_every_analysis_of_a_command_is_public() -> None:
+    """But `check`, whose verdict needs what only reading knows, and the rasters of `popularity`, which need its result."""
+    classes = {type(analysis).__name__ for analyses in ANALYSES.values() for analysis in analyses}
+    assert classes - set(llmtrace.__all__) == {"Access", "Check"}
 
 
 def test_unknown_names_are_attribute_errors() -> None:
