@@ -1,0 +1,6 @@
+"""Sessions: which requests continue which, as the trace says or reconstructed."""
+
+from llmtrace.replay.sessions.requests import Requests, Turns
+from llmtrace.replay.sessions.tracker import LEFT_OUT, Reconstruction, SessionTracker
+
+__all__ = ["LEFT_OUT", "Reconstruction", "Requests", "SessionTracker", "Turns"]
