@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from llmtrace.result import Scalar
 
-__all__ = ["HEXAGONS", "LEAST_REQUESTS", "left_out", "scalars", "tables"]
+__all__ = ["HEXAGONS", "LEAST_REQUESTS", "in_hexagons", "left_out", "scalars", "tables"]
 
 LEAST_REQUESTS = 30
 """A hexagon with fewer requests is not shown, as in the paper, and a band with fewer has no percentiles."""
@@ -28,7 +28,7 @@ _PERCENTS, _TAIL = (50, 90), (50, 90, 99)
 
 def tables(closed: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """`load`, `load_ttft` and `load_decode`, from what `loads.closed` gives."""
-    return {"load": _bands(closed), **{name: _hexagons(closed, name) for name in HEXAGONS}}
+    return {"load": _bands(closed), **{name: in_hexagons(closed, name) for name in HEXAGONS}}
 
 
 def scalars(closed: Mapping[str, pl.DataFrame]) -> dict[str, Scalar]:
@@ -48,18 +48,18 @@ def left_out(closed: Mapping[str, pl.DataFrame], name: str) -> int:
     return int(found.filter(found < LEAST_REQUESTS).sum())
 
 
-def _counted(closed: Mapping[str, pl.DataFrame], name: str) -> pl.DataFrame:
-    return loads.counted(closed["load_cells"], list(PANELS).index(name))
-
-
-def _hexagons(closed: Mapping[str, pl.DataFrame], name: str) -> pl.DataFrame:
-    """One row per hexagon: its centre, how many requests it has, and what they took."""
+def in_hexagons(closed: Mapping[str, pl.DataFrame], name: str) -> pl.DataFrame:
+    """One row per hexagon of a table of `HEXAGONS`: its centre, how many requests it has, and what they took."""
     tokens, measure = HEXAGONS[name]
     shown = _counted(closed, name).filter(pl.col("requests") >= LEAST_REQUESTS)
     load, size = hexagons.centres(shown["place"].to_numpy())
     return pl.DataFrame(
         {"load_tokens_per_s": load, tokens: size, "requests": shown["requests"], **dict(_percentiles(shown, measure, _PERCENTS))}
     ).sort("load_tokens_per_s", tokens)
+
+
+def _counted(closed: Mapping[str, pl.DataFrame], name: str) -> pl.DataFrame:
+    return loads.counted(closed["load_cells"], list(PANELS).index(name))
 
 
 def _bands(closed: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
