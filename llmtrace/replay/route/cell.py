@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llmtrace.replay.route import sessions
+from llmtrace.replay.route import blocks, sessions
 from llmtrace.replay.route.eviction import ORDERS
 from llmtrace.replay.route.loop import feed, new_books, replay
 from llmtrace.replay.route.view import new_view
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from llmtrace.replay.route.blocks import Prompts
     from llmtrace.replay.route.loop import Books
     from llmtrace.replay.route.rules import Rule
     from llmtrace.replay.route.stream import Stream
@@ -50,7 +53,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a replay of a cell gave: its books, and how sessions were spread."""
+    """What a replay of a cell gave.
+
+    Attributes:
+        cell: what was replayed.
+        books: what was counted.
+        physical_tokens: over all sessions, or blocks, and all instances, the most that an instance ever held.
+        logical_tokens: the same, of each session or block the most that any one instance held.
+        copies: sessions, or blocks, and instances that held them once.
+        objects: sessions, or blocks.
+    """
 
     cell: Cell
     books: Books
@@ -60,16 +72,26 @@ class Outcome:
     objects: int
 
 
-def run(stream: Stream, cell: Cell) -> Outcome:
+def run(stream: Stream, cell: Cell, prompts: Prompts | None = None) -> Outcome:
     """Replay a cell. The same cell gives the same outcome.
 
-    Memory: a row of 32 bytes for each session, once for each instance that holds it, as long as it is in a cache or will be asked
-    for again; 14 bytes for each session that will be; a bit per user and instance.
+    Memory: 32 bytes for each session on each instance that held it, as long as it is in a cache or will be asked for again; 16
+        bytes
+    for each session that will be; a bit per user and instance. Blocks are remembered to the end.
+
+    Args:
+        stream: the requests.
+        cell: what to replay.
+        prompts: the blocks of each prompt, for caches of blocks; without them caches hold sessions.
     """
     asked = stream.requests
     key = asked.user if cell.key == "user" else asked.session
     policy = cell.rule.new(cell.instances, stream.users)
-    store = sessions.new(stream, cell.instances, ORDERS[cell.cache_policy])
+    order = ORDERS[cell.cache_policy]
+    store: Any = sessions.new(stream, cell.instances, order)
+    more: Callable[[Any, int], Any] = sessions.more
+    if prompts is not None:
+        store, more = blocks.new(stream, prompts, cell.instances, order), blocks.more
     view = new_view(cell.instances, cell.capacity_tokens, cell.seed)
     books = new_books(stream, cell.instances, stream.users, INTERVALS)
     arrays, now = feed(stream, key), 0
@@ -77,4 +99,4 @@ def run(stream: Stream, cell: Cell) -> Outcome:
         now = replay(policy, store, view, books, arrays, now)
         if now == len(asked):
             return Outcome(cell, books, *(int(count) for count in store.spread))
-        store = sessions.more(store, now)
+        store = more(store, now)

@@ -9,7 +9,7 @@ import numpy as np
 from llmtrace.replay.cache.kernels import kernel
 from llmtrace.replay.route.policy import NOBODY, choose
 from llmtrace.replay.route.store import has_room, look_up, serve
-from llmtrace.replay.route.stream import NOWHERE
+from llmtrace.replay.route.stream import NOWHERE, SAMPLE_US
 from llmtrace.replay.route.view import BEST, clear
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ class Feed(NamedTuple):
     weight: Any
     done: Any
     done_before: Any
-    duration_us: Any
-    sample: Any
-    samples_seen: Any
+    arrival_us: Any
+    complete_us: Any
+    samples: int
 
 
 def feed(stream: Stream, key: Any) -> Feed:
@@ -58,9 +58,9 @@ def feed(stream: Stream, key: Any) -> Feed:
         stream.weight,
         stream.done,
         stream.done_before,
-        asked.complete_us - asked.arrival_us,
-        stream.sample,
-        stream.samples_seen,
+        asked.arrival_us,
+        asked.complete_us,
+        stream.samples,
     )
 
 
@@ -147,23 +147,27 @@ def _complete(view: View, books: Books, feed: Feed, now: int) -> None:
 
 @kernel
 def _depart(view: View, books: Books, feed: Feed, now: int, chosen: int, found: int) -> None:
-    """Put a request in flight on an instance; samples that will see it see its rate."""
+    """Put a request in flight on an instance.
+
+    Samples that will see it see its rate: one at the moment of the arrival does not yet, one at that of the completion no longer.
+    """
     place = feed.flight[now]
     if place == NOWHERE:
         return
     view.queue[chosen] += 1
     view.load[chosen] += feed.weight[now]
     books.at[place], books.weights[place] = chosen, feed.weight[now]
-    left, sample = feed.samples_seen[now], feed.sample[now]
-    books.queues[chosen] += left
-    if left > 0:
-        computed = np.float64(feed.input_tokens[now]) - found + feed.output_tokens[now]
-        rate = computed * 1e6 / feed.duration_us[now]
-        while left > 0:
-            inside = min(left, books.stride - sample % books.stride)
-            books.rates[sample // books.stride, chosen] += rate * inside
-            sample += inside
-            left -= inside
+    first_us, begin_us, end_us = feed.arrival_us[0], feed.arrival_us[now], feed.complete_us[now]
+    sample = (begin_us - first_us) // SAMPLE_US + 1
+    stop = min((end_us - first_us + SAMPLE_US - 1) // SAMPLE_US, feed.samples)
+    if sample >= stop:
+        return
+    books.queues[chosen] += stop - sample
+    rate = (np.float64(feed.input_tokens[now]) - found + feed.output_tokens[now]) * 1e6 / (end_us - begin_us)
+    while sample < stop:
+        inside = min(stop - sample, books.stride - sample % books.stride)
+        books.rates[sample // books.stride, chosen] += rate * inside
+        sample += inside
 
 
 @kernel

@@ -78,9 +78,7 @@ class Stream:
         flights: how many places they take.
         done: the places of completed requests, in order of completion.
         done_before: how many of them are complete when each request arrives.
-        sample: the first sample of the load after each arrival.
-        samples_seen: how many samples see it in flight.
-        samples: how many samples there are: one each minute from the first arrival to the last.
+        samples: how many samples of the load there are: one each minute from the first arrival to the last.
     """
 
     requests: Requests
@@ -93,8 +91,6 @@ class Stream:
     flights: int
     done: Places
     done_before: Ids
-    sample: Places
-    samples_seen: Places
     samples: int
 
     @property
@@ -127,26 +123,11 @@ def prepare(requests: Requests, load: Load = "tokens") -> Stream:
     session, sessions = _shared(requests.session, is_last)
     order = np.argsort(requests.complete_us, kind="stable").astype(np.uint32)
     flight, done, done_before, flights = _flights(requests.arrival_us, requests.complete_us, order)
-    sample, samples_seen, samples = _samples(requests)
+    span_us = int(requests.arrival_us[-1] - requests.arrival_us[0]) if len(requests) else -SAMPLE_US
     total = requests.input_tokens + requests.output_tokens
     weight = {"tokens": total, "input": requests.input_tokens, "requests": np.ones(len(requests), np.int32)}[load]
-    return Stream(
-        requests, session, sessions, is_last, total, weight, flight, flights, done, done_before, sample, samples_seen, samples
-    )
-
-
-def _samples(requests: Requests) -> tuple[Places, Places, int]:
-    """For each request the first sample after its arrival and how many see it; and how many samples there are.
-
-    A sample at the moment of an arrival does not see the request yet, one at the moment of its completion no longer.
-    """
-    if not len(requests):
-        return np.empty(0, np.int32), np.empty(0, np.int32), 0
-    first = requests.arrival_us[0]
-    samples = int((requests.arrival_us[-1] - first) // SAMPLE_US) + 1
-    begin = (requests.arrival_us - first) // SAMPLE_US + 1
-    end = np.minimum(-((first - requests.complete_us) // SAMPLE_US), samples)
-    return begin.astype(np.int32), np.maximum(end - begin, 0).astype(np.int32), samples
+    samples = span_us // SAMPLE_US + 1
+    return Stream(requests, session, sessions, is_last, total, weight, flight, flights, done, done_before, samples)
 
 
 def _lasts(session: Ids) -> Flags:

@@ -1,0 +1,187 @@
+"""Instances that hold blocks of prompts, each with the hash of the whole prefix up to its end.
+
+An instance holds the leading blocks of a prompt up to the first that is not in its cache. When it has computed the prompt it
+holds all of its blocks: first those that are there are used, then the others come in, from the last block of the prompt to the
+first, so that the end of a prompt is evicted before its beginning; these are the rules of
+`llmtrace.replay.cache.loops.replay_blocks`. What an answer adds is not known before a later prompt has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.route.copies import (
+    ABSENT,
+    INSTANCE,
+    NEXT,
+    NONE,
+    SIZE,
+    Copies,
+    add,
+    find,
+    grown,
+    is_full,
+    new_copies,
+    place_behind,
+    place_first,
+)
+from llmtrace.replay.route.eviction import LRU, evict, use
+from llmtrace.replay.route.store import implement
+from llmtrace.replay.route.view import CAPACITY, note
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from llmtrace.replay.route.stream import Stream
+    from llmtrace.replay.route.view import View
+
+    Ids = npt.NDArray[np.uint32]
+    Offsets = npt.NDArray[np.int64]
+
+__all__ = ["Blocks", "Prompts", "more", "new"]
+
+
+class Prompts(NamedTuple):
+    """The blocks of prompts.
+
+    Attributes:
+        ids: the blocks of all requests, from the first block of each prompt to the last; dense numbers.
+        offsets: where those of each request begin, and where the last end.
+        block_tokens: tokens of a block; the last of a prompt may have fewer.
+    """
+
+    ids: Ids
+    offsets: Offsets
+    block_tokens: int
+
+
+class Blocks(NamedTuple):
+    """Blocks on instances.
+
+    Attributes:
+        copies: where they are.
+        order: the order of eviction, one of `eviction.ORDERS`.
+        ids: the blocks of all requests, from the first block of each prompt to the last.
+        offsets: where those of each request begin, and where the last end.
+        input_tokens: int32, the prompt of each request.
+        block_tokens: tokens of a block.
+        leading: int32 of shape (instances,), room: leading blocks that an instance holds.
+        behind: int64, room for the longest prompt: the next block to the front that was there before.
+        rows: int32, room for the longest prompt: the copy of each block.
+        spread: int64 of shape (4,): copies there ever were, in tokens; blocks there are, in tokens; and the same as counts.
+    """
+
+    copies: Copies
+    order: int
+    ids: Any
+    offsets: Any
+    input_tokens: Any
+    block_tokens: int
+    leading: Any
+    behind: Any
+    rows: Any
+    spread: Any
+
+
+def new(stream: Stream, prompts: Prompts, instances: int, order: int) -> Blocks:
+    """Empty caches."""
+    objects, longest = int(prompts.ids.max(initial=0)) + 1, int(np.diff(prompts.offsets).max(initial=0))
+    return Blocks(
+        new_copies(objects, instances),
+        order,
+        prompts.ids,
+        prompts.offsets,
+        stream.input_tokens,
+        prompts.block_tokens,
+        np.zeros(instances, np.int32),
+        np.empty(longest, np.int64),
+        np.empty(longest, np.int32),
+        np.zeros(4, np.int64),
+    )
+
+
+def more(store: Blocks, now: int) -> Blocks:
+    """The same caches with room for request `now`."""
+    return store._replace(copies=grown(store.copies, int(store.offsets[now + 1] - store.offsets[now])))
+
+
+def _has_room(store: Blocks, now: int) -> Any:
+    return not is_full(store.copies, store.offsets[now + 1] - store.offsets[now])
+
+
+def _look_up(store: Blocks, view: View, now: int) -> Any:
+    """Walk along the prompt as long as an instance holds all so far; who holds the first block is who may hold more."""
+    rows, start, stop = store.copies.rows, store.offsets[now], store.offsets[now + 1]
+    depth, goes_on = 0, True
+    while goes_on and start + depth < stop:
+        goes_on = False
+        row = store.copies.heads[store.ids[start + depth]]
+        while row != NONE:
+            one = rows[row, INSTANCE]
+            if rows[row, SIZE] != ABSENT and store.leading[one] == depth:
+                store.leading[one] += 1
+                goes_on = True
+            row = rows[row, NEXT]
+        depth += 1
+    for one in range(store.leading.size):
+        found: Any = np.int64(store.leading[one]) * store.block_tokens
+        note(view, one, min(found, store.input_tokens[now]))
+        store.leading[one] = 0
+
+
+def _serve(store: Blocks, view: View, now: int, instance: int) -> Any:
+    start, stop = store.offsets[now], store.offsets[now + 1]
+    if store.block_tokens <= view.facts[CAPACITY]:
+        _use(store, start, stop, instance)
+        for place in range(stop - start - 1, -1, -1):
+            if store.behind[place] != place:
+                _let_in(store, view, start, place, stop - start, instance)
+
+
+@kernel
+def _use(store: Blocks, start: int, stop: int, instance: int) -> None:
+    """Use the blocks that are there, from the last to the first; note for every other which of them stands next before it."""
+    copies = store.copies
+    for place in range(stop - start - 1, -1, -1):
+        one = store.ids[start + place]
+        row = find(copies, one, instance)
+        if row == NONE:
+            row = add(copies, one, instance)
+            store.spread[0] += store.block_tokens
+            store.spread[2] += 1
+            is_new = copies.rows[row, NEXT] == NONE
+            store.spread[1] += store.block_tokens * is_new
+            store.spread[3] += is_new
+        store.rows[place] = row
+        if copies.rows[row, SIZE] != ABSENT:
+            use(copies, store.order, row)
+    behind = NONE
+    for place in range(stop - start):
+        if copies.rows[store.rows[place], SIZE] != ABSENT:
+            behind = place
+        store.behind[place] = behind
+
+
+@kernel
+def _let_in(store: Blocks, view: View, start: int, place: int, length: int, instance: int) -> None:
+    """Let a block in: first in the queue, but in LRU's behind the blocks of its prompt that stand before it."""
+    copies, row = store.copies, store.rows[place]
+    if copies.rows[row, SIZE] != ABSENT:
+        return
+    if view.used[instance] + store.block_tokens > view.facts[CAPACITY]:
+        view.used[instance] -= evict(copies, store.order, instance)
+    front = store.behind[place]
+    while front != NONE and copies.rows[store.rows[front], SIZE] == ABSENT:
+        front = store.behind[front - 1] if front > 0 else NONE
+    if store.order == LRU and front != NONE:
+        place_behind(copies, row, store.rows[front])
+    else:
+        place_first(copies, row)
+    copies.rows[row, SIZE] = store.block_tokens
+    view.used[instance] += store.block_tokens
+
+
+implement(Blocks, has_room=_has_room, look_up=_look_up, serve=_serve)

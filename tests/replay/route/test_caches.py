@@ -1,0 +1,136 @@
+"""Caches of instances against `cache`'s own replay, and blocks on several instances against a slow one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmtrace.replay.cache.replay import replay
+from llmtrace.replay.cache.stream import of_blocks, of_objects
+from llmtrace.replay.route.blocks import Prompts
+from llmtrace.replay.route.cell import SEED, UNLIMITED, Cell, Outcome, run
+from llmtrace.replay.route.draws import below, new_draws
+from llmtrace.replay.route.eviction import ORDERS
+from llmtrace.replay.route.policy import NOBODY
+from llmtrace.replay.route.rules import Rule
+from llmtrace.replay.route.stream import Requests, prepare
+
+BLOCK = 16
+
+
+def hits(outcome: Outcome) -> tuple[int, int]:
+    tokens, requests = outcome.books.counts[:2].tolist()
+    return tokens, requests
+
+
+def dense(numbers: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    order = {one: place for place, one in enumerate(dict.fromkeys(numbers))}
+    return np.array([order[one] for one in numbers], np.uint32)
+
+
+def requests(session: list[int], prompts: list[int], answers: list[int]) -> Requests:
+    rows = len(session)
+    time = np.arange(rows, dtype=np.int64) * 1_000_000
+    users = np.full(rows, NOBODY, np.uint32)
+    return Requests(time, time, dense(session), users, np.array(prompts, np.int32), np.array(answers, np.int32))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12), st.integers(0, 9)), min_size=1, max_size=60), st.integers(60, 400)
+)
+def test_one_instance_finds_what_the_cache_simulator_finds(order: str, rows: list[tuple[int, int, int]], capacity: int) -> None:
+    """Sessions never shrink there, and none is larger than the cache, where the two differ."""
+    sizes: dict[int, int] = {}
+    trace = []
+    for session, more, answer in rows:
+        prompt = min(sizes.get(session, 0) + more, 50)
+        sizes[session] = prompt + answer
+        trace.append((session, prompt, answer))
+    asked = requests(*map(list, zip(*trace, strict=True)))
+    largest: dict[int, int] = {}
+    grown = []
+    for session, prompt, answer in trace:
+        largest[session] = max(largest.get(session, 0), prompt + answer)
+        grown.append(largest[session])
+    found = replay(of_objects(asked.session, np.array(grown, np.int32)), order, capacity)
+    reused = np.minimum(found, asked.input_tokens).clip(0)
+    outcome = run(prepare(asked), Cell(Rule("round-robin"), 1, capacity, order))
+    assert hits(outcome) == (reused.sum(), (reused > 0).sum())
+
+
+@st.composite
+def prompts(draw: st.DrawFn) -> list[list[int]]:
+    """Paths in a tree of blocks, as chained hashes give: no block has two before it."""
+    paths: list[list[int]] = [[]]
+    for _ in range(draw(st.integers(1, 12))):
+        paths.append([*draw(st.sampled_from(paths)), len(paths)])
+    return draw(st.lists(st.sampled_from(paths), min_size=1, max_size=40))
+
+
+def of_paths(paths: list[list[int]]) -> tuple[Requests, Prompts]:
+    ids = dense([block for path in paths for block in path])
+    offsets = np.array([0, *np.cumsum([len(path) for path in paths])], np.int64)
+    tokens = [max(1, len(path) * BLOCK - 3) for path in paths]
+    return requests(list(range(len(paths))), tokens, [0] * len(paths)), Prompts(ids, offsets, BLOCK)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@given(prompts(), st.integers(0, 14))
+def test_one_instance_finds_the_blocks_that_the_cache_simulator_finds(order: str, paths: list[list[int]], blocks: int) -> None:
+    asked, held = of_paths(paths)
+    found = replay(of_blocks(held.ids, held.offsets), order, blocks)
+    reused = np.minimum(found.astype(np.int64) * BLOCK, asked.input_tokens)
+    outcome = run(prepare(asked), Cell(Rule("round-robin"), 1, blocks * BLOCK + 5, order), held)
+    assert hits(outcome) == (reused.sum(), (reused > 0).sum())
+
+
+@given(prompts(), st.integers(1, 4))
+def test_the_longest_prefix_is_found_on_any_instance(paths: list[list[int]], instances: int) -> None:
+    """Without a limit: what an instance holds is every block of every prompt it served."""
+    asked, held = of_paths(paths)
+    for policy in ("cache-first", "round-robin"):
+        draws = new_draws(SEED)
+        outcome = run(prepare(asked), Cell(Rule(policy), instances, UNLIMITED), held)
+        caches: list[set[int]] = [set() for _ in range(instances)]
+        tokens = movable = 0
+        for row, path in enumerate(paths):
+            lengths = [next((at for at, block in enumerate(path) if block not in cache), len(path)) for cache in caches]
+            found = [min(length * BLOCK, int(asked.input_tokens[row])) for length in lengths]
+            best = max(found)
+            chosen = row % instances if policy == "round-robin" else found.index(best)
+            if policy == "cache-first" and best == 0:
+                chosen = below(draws, min(3, instances))
+            tokens += found[chosen]
+            movable += best - found[chosen]
+            caches[chosen].update(path)
+        assert (outcome.books.counts[0], outcome.books.counts[2]) == (tokens, movable)
+        assert outcome.copies == sum(map(len, caches))
+        assert outcome.objects == len(set().union(*caches))
+        assert outcome.physical_tokens == BLOCK * outcome.copies
+
+
+def test_a_cache_without_room_for_a_block_holds_none() -> None:
+    asked, held = of_paths([[1], [1], [1]])
+    assert hits(run(prepare(asked), Cell(Rule("cache-first"), 1, BLOCK - 1), held)) == (0, 0)
+
+
+def test_long_prompts_need_more_room() -> None:
+    paths = [list(range(start, start + 3_000)) for start in range(0, 15_000, 3_000)] * 2
+    asked, held = of_paths(paths)
+    outcome = run(prepare(asked), Cell(Rule("round-robin"), 1, UNLIMITED), held)
+    assert hits(outcome) == (int(asked.input_tokens[:5].sum()), 5)
+    assert outcome.copies == 15_000
+
+
+def test_instances_do_not_raise_the_hits_of_round_robin() -> None:
+    """Sessions of ten turns that take turns: with more instances a session comes back later to each."""
+    rows = [(session, 100 * turn, 100) for turn in range(1, 11) for session in range(7)]
+    stream = prepare(requests(*map(list, zip(*rows, strict=True))))
+    found = [hits(run(stream, Cell(Rule("round-robin"), instances, UNLIMITED)))[0] for instances in (1, 2, 4, 5, 20)]
+    assert all(more >= fewer for more, fewer in pairwise(found))
+    assert found[0] > found[-1] == 0
