@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["Hits", "of_found_blocks", "of_found_objects"]
+__all__ = ["Hits", "count", "of_found_blocks", "of_found_objects", "reused_of_blocks", "reused_of_objects"]
 
 
 class Hits(NamedTuple):
@@ -56,39 +56,55 @@ class Hits(NamedTuple):
         return self.prefix_tokens / self.input_tokens if self.input_tokens else None
 
 
-def of_found_objects(found: Sizes, input_tokens: Integers, reusable_tokens: Integers, *, first: int = 0) -> Hits:
-    """The hits of a replay of objects.
+def reused_of_objects(found: Sizes, input_tokens: Sizes | Integers, reusable_tokens: Sizes | Integers) -> Sizes | Integers:
+    """The tokens of each request that need not be computed.
 
     Args:
         found: the size in the cache at each use, -1 at a miss.
         input_tokens: the input of each request.
         reusable_tokens: how much of it the session had before; what is in the cache beyond it does not count.
-        first: the first request that counts; those before it warm the cache.
+
+    >>> reused_of_objects(np.array([-1, 600], np.int32), np.array([600, 900]), np.array([0, 700]))
+    array([  0, 600])
+    """
+    return np.maximum(np.minimum(np.minimum(found, reusable_tokens), input_tokens), 0)
+
+
+def reused_of_blocks(found: Sizes, input_tokens: Sizes | Integers, block_tokens: int) -> Integers:
+    """The tokens of each request that need not be computed; the last block of a prompt may hold fewer than the others.
+
+    >>> reused_of_blocks(np.array([0, 2], np.int32), np.array([900, 900]), 512)
+    array([  0, 900])
+    """
+    return np.minimum(found.astype(np.int64) * block_tokens, input_tokens)
+
+
+def of_found_objects(found: Sizes, input_tokens: Integers, reusable_tokens: Integers, *, first: int = 0) -> Hits:
+    """The hits of a replay of objects, see `reused_of_objects`; requests before the `first` that counts warm the cache.
 
     >>> of_found_objects(np.array([-1, 600], np.int32), np.array([600, 900]), np.array([0, 700]))
     Hits(requests=2, hit_requests=1, input_tokens=1500, full_tokens=900, prefix_tokens=600)
     """
-    is_hit = found[first:] != ABSENT
-    tokens = input_tokens[first:]
-    reused = np.minimum(np.minimum(found[first:], reusable_tokens[first:]), tokens)
-    return _hits(is_hit, tokens, reused)
+    reused = reused_of_objects(found, input_tokens, reusable_tokens)
+    return count(found[first:] != ABSENT, input_tokens[first:], reused[first:])
 
 
 def of_found_blocks(found: Sizes, input_tokens: Integers, block_tokens: int, *, first: int = 0) -> Hits:
-    """The hits of a replay of blocks; the last block of a prompt may hold fewer tokens.
+    """The hits of a replay of blocks, see `reused_of_blocks`; requests before the `first` that counts warm the cache.
 
     >>> of_found_blocks(np.array([0, 2], np.int32), np.array([900, 900]), 512)
     Hits(requests=2, hit_requests=1, input_tokens=1800, full_tokens=900, prefix_tokens=900)
     """
-    tokens = input_tokens[first:]
-    return _hits(found[first:] > 0, tokens, np.minimum(found[first:].astype(np.int64) * block_tokens, tokens))
+    reused = reused_of_blocks(found, input_tokens, block_tokens)
+    return count(found[first:] > 0, input_tokens[first:], reused[first:])
 
 
-def _hits(is_hit: npt.NDArray[np.bool_], tokens: Integers, reused: Integers) -> Hits:
+def count(is_hit: npt.NDArray[np.bool_], tokens: Sizes | Integers, reused: Sizes | Integers) -> Hits:
+    """The sums over requests: whether each finds something, its input, and what of it need not be computed."""
     return Hits(
         requests=tokens.size,
         hit_requests=int(is_hit.sum()),
-        input_tokens=int(tokens.sum()),
-        full_tokens=int(tokens[is_hit].sum()),
-        prefix_tokens=int(reused[is_hit].sum()),
+        input_tokens=int(tokens.sum(dtype=np.int64)),
+        full_tokens=int(tokens.sum(dtype=np.int64, where=is_hit)),
+        prefix_tokens=int(reused.sum(dtype=np.int64)),
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["distances", "hits_at"]
+__all__ = ["distances", "hits_at", "of_prefixes"]
 
 
 def distances(stream: Stream) -> Integers:
@@ -42,16 +42,61 @@ def distances(stream: Stream) -> Integers:
     return _distances(stream.ids, stream.sizes, offsets, stream.objects)
 
 
-def hits_at(distance: Integers, weights: Integers, capacities: Integers) -> Integers:
+def of_prefixes(distance: Integers, stream: Stream) -> Integers:
+    """The stack distances of blocks made those of the prefix that each ends: a block counts only with all before it.
+
+    -1 where a block before it was never used. Where ids are chained nothing changes.
+
+    >>> from llmtrace.replay.cache.stream import of_blocks
+    >>> of_prefixes(np.array([4, -1, 3]), of_blocks(np.array([0, 1, 2], np.uint32), np.array([0, 3])))
+    array([-1, -1,  3])
+    """
+    return distance if stream.offsets is None else _of_prefixes(distance, stream.offsets)
+
+
+def hits_at(distance: Integers, weights: Integers | Sizes, capacities: Integers) -> Integers:
     """The weight of the uses that LRU hits at each capacity.
 
     >>> hits_at(np.array([-1, 8, 6]), np.array([5, 6, 9]), np.array([5, 6, 8]))
     array([ 0,  9, 15])
     """
-    is_again = distance != NEVER
-    order = np.argsort(distance[is_again], kind="stable")
-    sums = np.concatenate([[0], np.cumsum(weights[is_again][order])])
-    return sums[np.searchsorted(distance[is_again][order], capacities, side="right")]
+    if capacities.size == 0:
+        return np.zeros(0, np.int64)
+    order = np.argsort(capacities, kind="stable")
+    hits = np.empty(capacities.size, np.int64)
+    hits[order] = np.cumsum(_weigh(distance, weights, capacities[order]))
+    return hits
+
+
+@njit(nogil=True, cache=True)
+def _weigh(distance: Integers, weights: Integers | Sizes, capacities: Integers) -> Integers:
+    """The weight of the uses by the least capacity at which each hits, of ascending ones."""
+    found = np.zeros(capacities.size, np.int64)
+    for use in range(distance.size):
+        if distance[use] == NEVER or distance[use] > capacities[-1]:
+            continue
+        low, high = 0, capacities.size - 1
+        while low < high:
+            middle = (low + high) // 2
+            if capacities[middle] < distance[use]:
+                low = middle + 1
+            else:
+                high = middle
+        found[low] += weights[use]
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _of_prefixes(distance: Integers, offsets: Offsets) -> Integers:
+    found = np.full(distance.size, NEVER, np.int64)
+    for request in range(offsets.size - 1):
+        longest = 0
+        for now in range(offsets[request + 1] - 1, offsets[request] - 1, -1):
+            if distance[now] == NEVER:
+                break
+            longest = max(longest, distance[now])
+            found[now] = longest
+    return found
 
 
 @njit(nogil=True, cache=True)

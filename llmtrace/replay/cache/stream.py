@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -43,7 +43,7 @@ class Stream:
     @cached_property
     def forward(self) -> Ids:
         """The ids, the blocks of each request from the first of the prompt to the last."""
-        return self.ids if self.offsets is None else self.ids[_mirror(self.offsets)]
+        return self.ids if self.offsets is None else _turned(self.ids, self.offsets)
 
     @cached_property
     def nexts(self) -> Sizes:
@@ -52,7 +52,7 @@ class Stream:
         So of the blocks that a request will use, the last of the prompt is the one whose next use is farthest.
         """
         nexts = _nexts(self.forward, self.objects)
-        return nexts if self.offsets is None else nexts[_mirror(self.offsets)]
+        return nexts if self.offsets is None else _turned(nexts, self.offsets)
 
     @cached_property
     def parents(self) -> Sizes:
@@ -86,20 +86,20 @@ def of_blocks(ids: Ids, offsets: Offsets, objects: int | None = None) -> Stream:
     >>> of_blocks(np.array([0, 1, 0, 2], np.uint32), np.array([0, 2, 4])).ids
     array([1, 0, 2, 0], dtype=uint32)
     """
-    backward = ids[_mirror(offsets)]
+    backward = _turned(ids, offsets)
     count = int(ids.max(initial=0)) + 1 if objects is None else objects
     return Stream(backward, np.ones(ids.size, np.int32), count, offsets)
 
 
 @njit(nogil=True, cache=True)
-def _mirror(offsets: Offsets) -> Offsets:
-    """For each position the one that it has when every request is turned round."""
-    places = np.empty(offsets[-1], np.int64)
+def _turned(values: Ids | Sizes, offsets: Offsets) -> Any:
+    """The values with those of every request turned round."""
+    turned = np.empty_like(values)
     for request in range(offsets.size - 1):
         start, stop = offsets[request], offsets[request + 1]
         for row in range(start, stop):
-            places[row] = start + stop - 1 - row
-    return places
+            turned[start + stop - 1 - row] = values[row]
+    return turned
 
 
 @njit(nogil=True, cache=True)

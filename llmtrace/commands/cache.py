@@ -1,0 +1,132 @@
+"""The command `cache`."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from llmtrace.options import Reading, Writing
+
+if TYPE_CHECKING:
+    from llmtrace.replay.cache.question import Question
+
+__all__ = ["cache"]
+
+_REPLAY = "Replay"
+
+
+@dataclass(frozen=True)
+class Replaying:
+    """What is replayed, and how."""
+
+    policy: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="An eviction policy, or several with commas; repeatable. fifo, lru, arc, gdsf, sieve and oracle without it; "
+            "there are clock, s3fifo, lhd, lfu, belady, belady-size and ttl too.",
+            rich_help_panel=_REPLAY,
+        ),
+    ] = field(default_factory=list)
+    capacity: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SIZE",
+            help="Tokens (50000, 5M), a share of the working set (0.1%), blocks (400blocks) or bytes (64GiB); several with "
+            "commas; repeatable. The paper's shares of the working set without it.",
+            rich_help_panel=_REPLAY,
+        ),
+    ] = field(default_factory=list)
+    kv_bytes_per_token: Annotated[
+        int | None, typer.Option(metavar="N", help="Bytes that a token takes in the cache.", rich_help_panel=_REPLAY)
+    ] = None
+    kv_model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The same by the name of a model.", rich_help_panel=_REPLAY)
+    ] = None
+    object: Annotated[
+        Literal["session", "block"] | None,
+        typer.Option(
+            "--object", help="What is cached: blocks where the trace has hashes of them, else sessions.", rich_help_panel=_REPLAY
+        ),
+    ] = None
+    block_size: Annotated[
+        int | None,
+        typer.Option(metavar="TOKENS", help="Tokens per block, where the trace does not say.", rich_help_panel=_REPLAY),
+    ] = None
+    warmup: Annotated[
+        str,
+        typer.Option(
+            metavar="SHARE", help="Share of the requests that warms the cache and is not counted.", rich_help_panel=_REPLAY
+        ),
+    ] = "0"
+    ttl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Also LRU that forgets what was not used for so long, as 5m.", rich_help_panel=_REPLAY
+        ),
+    ] = None
+    leaves_only: Annotated[
+        bool,
+        typer.Option(
+            "--leaves-only",
+            help="Evict only blocks that no block in the cache continues, as radix trees do.",
+            rich_help_panel=_REPLAY,
+        ),
+    ] = False
+    keep_output: Annotated[
+        bool,
+        typer.Option("--keep-output", help="Sessions hold their outputs too, as in engines.", rich_help_panel=_REPLAY),
+    ] = False
+
+    def question(self) -> "Question":
+        """What these options ask.
+
+        Raises:
+            UsageError: if they make no sense.
+        """
+        from llmtrace.replay.cache.capacity import kv_bytes_per_token, parse
+        from llmtrace.replay.cache.question import Question, share_of
+
+        return Question(
+            policies=tuple(_listed(self.policy)),
+            wanted=tuple(map(parse, _listed(self.capacity))),
+            object=self.object,
+            leaves_only=self.leaves_only,
+            keep_output=self.keep_output,
+            warmup=share_of("--warmup", self.warmup),
+            ttl=self.ttl,
+            block_tokens=self.block_size,
+            kv_bytes=kv_bytes_per_token(self.kv_bytes_per_token, self.kv_model),
+        )
+
+
+def cache(reading: Reading, writing: Writing, replaying: Replaying) -> None:
+    """What would a prefix cache of this size hit, under which eviction policy?
+
+    Replays the requests in order through caches of several capacities and policies at once: sessions that grow, or blocks of
+    prompts. Hits are counted both as whole requests and as the tokens that need not be computed.
+
+    Two policies in a cache of 64 GiB, with figures and tables in a folder:
+
+        llmtrace cache trace.parquet --policy lru,sieve --capacity 64GiB --kv-model llama-3.1-8b --output report
+    """
+    from llmtrace.commands.measuring import deliver
+    from llmtrace.engine.ordered import in_order
+    from llmtrace.engine.progress import progress_bar
+    from llmtrace.report import writers
+
+    question = replaying.question()
+    writers.check(writing.target(), question.name)
+    trace = reading.open()
+    question, gatherer = question.of_trace(trace.columns, trace.block_size)
+    columns = gatherer.needs | ({"request_id"} & set(trace.columns))
+    with progress_bar(quiet=writing.quiet) as progress:
+        ordered = in_order(trace, columns, progress=progress, prepare=gatherer.prepare)
+        for frame in ordered:
+            gatherer.add(frame)
+    deliver(ordered.complete(question.answer(gatherer.requests(), reading.threads)), writing)
+
+
+def _listed(values: list[str]) -> list[str]:
+    """What was given once or several times, each with or without commas."""
+    return [one for value in values for one in value.split(",")]

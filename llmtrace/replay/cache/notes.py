@@ -1,0 +1,132 @@
+"""What a reader of `cache` must know besides the numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llmtrace.replay.cache.simulate import ORACLE, TTL
+from llmtrace.wording import counted, either
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from llmtrace.replay.cache.requests import Requests
+    from llmtrace.result import Scalar
+
+__all__ = ["notes"]
+
+_LEFT_OUT = {
+    "failed_requests": "{count} that failed",
+    "no_input_requests": "{count} without known input tokens",
+    "too_large_requests": "{count} of more than 2,147,483,647 tokens",
+    "no_session_requests": "{count} without a session",
+    "no_block_requests": "{count} without block hashes",
+}
+_MIB = 2**20
+
+
+def notes(
+    requests: Requests,
+    scalars: Mapping[str, Scalar],
+    parameters: Mapping[str, object],
+    tokens: Sequence[int],
+) -> tuple[str, ...]:
+    """The sentences that apply, the weightiest first.
+
+    Args:
+        requests: what was replayed.
+        scalars: what was found.
+        parameters: what was asked for.
+        tokens: the capacities.
+    """
+    if not requests.counts.get("replayed_requests"):
+        return _nothing(requests)
+    found = [
+        _accounting(scalars, requests),
+        _left_out(requests),
+        _warmup(parameters),
+        _blocks(requests),
+        _small(requests, tokens),
+        _oracle(parameters, requests),
+        _ttl(parameters),
+        _held(requests),
+    ]
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _nothing(requests: Requests) -> tuple[str, ...]:
+    return (f"No request can be replayed: {', '.join(_reasons(requests)) or 'there is none'}.",)
+
+
+def _accounting(scalars: Mapping[str, Scalar], requests: Requests) -> str:
+    full, prefix = scalars["ideal_token_hit_ratio_full"], scalars["ideal_token_hit_ratio"]
+    if not isinstance(full, float) or not isinstance(prefix, float):
+        return ""
+    object_ = "sessions" if requests.block_tokens is None else "blocks"
+    return (
+        f"Even without bound a cache of {object_} saves {prefix:.1%} of the input tokens; counted in full, as the paper does, "
+        f"hits have {full:.1%}. The former (prefix) is compute that is saved, the latter (full) also counts what is new in a "
+        "request that hits."
+    )
+
+
+def _left_out(requests: Requests) -> str:
+    reasons = _reasons(requests)
+    if not reasons:
+        return ""
+    total = requests.counts["requests"]
+    return f"Left out of {counted(total, 'request')}: {', '.join(reasons)}."
+
+
+def _reasons(requests: Requests) -> list[str]:
+    return [text.format(count=f"{requests.counts[name]:,}") for name, text in _LEFT_OUT.items() if requests.counts.get(name)]
+
+
+def _warmup(parameters: Mapping[str, object]) -> str:
+    share = parameters["warmup"]
+    if not isinstance(share, float) or not share:
+        return "Ratios are over all requests: the cache is empty at first (--warmup 0), which lowers them."
+    return f"The first {100 * share:.4g} % of the requests warm the cache (--warmup) and count in no ratio."
+
+
+def _blocks(requests: Requests) -> str:
+    wrong = requests.counts.get("other_blocks_requests", 0)
+    if not wrong or requests.block_tokens is None:
+        return ""
+    has, which = either(wrong, "has", "have"), f"{wrong:,} of {counted(requests.counts['replayed_requests'], 'request')}"
+    return (
+        f"{which} {has} more or fewer blocks than input tokens fill, at {requests.block_tokens:,} a block: is --block-size right?"
+    )
+
+
+def _small(requests: Requests, tokens: Sequence[int]) -> str:
+    largest = int(requests.input_tokens.max(initial=0))
+    below = sum(one < largest for one in tokens)
+    if not below:
+        return ""
+    return (
+        f"{below} of {counted(len(tokens), 'capacity', 'capacities')} {either(below, 'is', 'are')} smaller than the longest "
+        f"request, of {largest:,} tokens."
+    )
+
+
+def _oracle(parameters: Mapping[str, object], requests: Requests) -> str:
+    policies = parameters["policies"]
+    if not isinstance(policies, list) or ORACLE not in policies:
+        return ""
+    if requests.block_tokens is not None:
+        return "oracle is the better of Belady's rule over all blocks and over leaves alone; no real cache knows what comes."
+    return (
+        "oracle is, ratio by ratio, the better of Belady's rule and its greedy form for sizes that differ (belady, belady-size); "
+        "no real cache knows what comes, and for sizes that differ it is no proven bound."
+    )
+
+
+def _ttl(parameters: Mapping[str, object]) -> str:
+    policies = parameters["policies"]
+    return f"ttl is LRU that forgets what was not used for {parameters['ttl']}." if TTL in list(policies or []) else ""  # type: ignore[call-overload]
+
+
+def _held(requests: Requests) -> str:
+    number = requests.counts["replayed_requests"]
+    return f"The replay held {requests.held_bytes / _MIB:,.1f} MiB, {requests.held_bytes / number:,.0f} bytes a request."

@@ -1,0 +1,239 @@
+"""What `cache` is asked: policies, capacities and how hits are counted; and its answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+import polars as pl
+
+from llmtrace.errors import MissingColumnError, UsageError
+from llmtrace.replay.cache import tables
+from llmtrace.replay.cache.capacity import Capacity, capacities
+from llmtrace.replay.cache.definitions import definitions
+from llmtrace.replay.cache.lru_curve import lru_curve
+from llmtrace.replay.cache.notes import notes
+from llmtrace.replay.cache.replay import POLICIES
+from llmtrace.replay.cache.requests import Blocks, Gatherer, Sessions
+from llmtrace.replay.cache.simulate import IDEAL, ORACLE, TTL, Run, Settings, simulate
+from llmtrace.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from llmtrace.replay.cache.requests import Requests
+    from llmtrace.replay.cache.simulate import Outcome
+    from llmtrace.result import Scalar
+
+__all__ = ["DEFAULT_POLICIES", "Question", "share_of"]
+
+DEFAULT_POLICIES = ("fifo", "lru", "arc", "gdsf", "sieve", ORACLE)
+"""Those of the paper's eviction figure, LRB aside."""
+CHOICES = (*POLICIES, ORACLE, TTL)
+Object: TypeAlias = Literal["session", "block"]
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, "ms": 0.001}
+_LONGEST_TTL_S = 100 * 365 * 86_400
+_TOP_SHARE, _NEARLY = 0.1, 0.9
+
+
+@dataclass(frozen=True)
+class Question:
+    """The parameters of a replay.
+
+    Attributes:
+        policies: names of `POLICIES`, `oracle` and `ttl`.
+        wanted: the capacities; the default ones if empty.
+        object: what is cached; None takes blocks if the trace has them.
+        leaves_only: whether of blocks only those may go that no block in the cache continues.
+        keep_output: whether a session holds its outputs too.
+        warmup: the share of the requests that warms the cache and is not counted.
+        ttl: the time to live of the policy `ttl`, such as `5m`.
+        block_tokens: tokens per block, where the trace does not say.
+        kv_bytes: bytes that a token takes, if known.
+
+    Raises:
+        UsageError: if they make no sense together.
+    """
+
+    name: ClassVar[str] = "cache"
+
+    policies: tuple[str, ...] = ()
+    wanted: tuple[Capacity, ...] = ()
+    object: Object | None = None
+    leaves_only: bool = False
+    keep_output: bool = False
+    warmup: float = 0.0
+    ttl: str | None = None
+    block_tokens: int | None = None
+    kv_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        for policy in self.policies:
+            if policy not in CHOICES:
+                raise UsageError(f"--policy {policy}: there is no such policy", f"Choose among: {', '.join(CHOICES)}.")
+        if TTL in self.policies and self.ttl is None:
+            raise UsageError("--policy ttl needs a time to live", "Give one, as in --ttl 5m.")
+        if not 0 <= self.warmup < 1:
+            raise UsageError(f"--warmup {self.warmup:g}: not a share from 0 to below 1", "Give for example 0.5 or 50%.")
+        if self.block_tokens is not None and self.block_tokens <= 0:
+            raise UsageError(f"--block-size {self.block_tokens}: not above zero", "Give the tokens of a block, such as 16.")
+        self._check_object()
+        _ = self.ttl_us
+
+    def _check_object(self) -> None:
+        if self.object == "session" and self.leaves_only:
+            raise UsageError("--leaves-only: sessions have no leaves", "Leave it out, or replay blocks with --object block.")
+        if self.object == "session" and self.block_tokens is not None:
+            raise UsageError("--block-size: sessions have no blocks", "Leave it out, or replay blocks with --object block.")
+        if self.object == "block" and self.keep_output:
+            raise UsageError("--keep-output: block hashes are of inputs alone", "Leave it out, or replay sessions.")
+        if self.object == "block" and "belady-size" in self.policies:
+            raise UsageError("--policy belady-size: blocks are all of one size", "Take belady or oracle for blocks.")
+
+    @property
+    def ttl_us(self) -> int:
+        """The time to live in microseconds; 0 without one.
+
+        Raises:
+            UsageError: if it is none.
+        """
+        if self.ttl is None:
+            return 0
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smhdw])", self.ttl.strip(), re.ASCII)
+        hint = "Give a number and a unit, one of ms, s, m, h, d, w, as in 500ms, 5m or 1h."
+        if found is None:
+            raise UsageError(f"--ttl {self.ttl}: not a length of time", hint)
+        seconds = float(found[1]) * _UNITS_S[found[2]]
+        if not 0 < seconds <= _LONGEST_TTL_S:
+            raise UsageError(f"--ttl {self.ttl}: {'not above zero' if seconds == 0 else 'longer than a century'}", hint)
+        return round(seconds * 1e6)
+
+    def of_trace(self, columns: Collection[str], block_tokens: int | None) -> tuple[Question, Gatherer]:
+        """The question with what is cached decided, and what gathers the requests for it.
+
+        Args:
+            columns: the canonical columns that the trace has.
+            block_tokens: tokens per block, as the trace says.
+
+        Raises:
+            MissingColumnError: if the trace has nothing of the kind.
+            UsageError: if the options do not fit what is cached, or blocks are of unknown size.
+        """
+        chosen = self.object or ("block" if "block_hashes" in columns else "session")
+        by_model = "model" in columns
+        if chosen == "session":
+            if "session" not in columns:
+                raise _nothing_cached(self.object, columns)
+            return replace(self, object=chosen), Sessions(keep_output=self.keep_output, by_model=by_model)
+        if "block_hashes" not in columns:
+            raise _nothing_cached(self.object, columns)
+        size = self.block_tokens or block_tokens
+        if size is None:
+            raise UsageError("The trace does not say how many tokens a block has", "Say it, as in --block-size 16.")
+        return replace(self, object=chosen, block_tokens=size), Blocks(block_tokens=size, by_model=by_model)
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The policies to replay, each once."""
+        named = self.policies or DEFAULT_POLICIES
+        return tuple(dict.fromkeys([*named, *([TTL] if self.ttl is not None else [])]))
+
+    def answer(self, requests: Requests, threads: int | None = None) -> Result:
+        """Replay the requests, and tell what was found.
+
+        Args:
+            requests: of a trace for which `of_trace` has decided what is cached.
+            threads: replays at once; the number of processors by default.
+
+        Raises:
+            UsageError: if a capacity makes no sense for them.
+        """
+        sizes = capacities(self.wanted, requests.working_set_tokens, requests.block_tokens, self.kv_bytes)
+        runs = [Run(policy, size) for policy in self.chosen for size in sizes]
+        runs += [Run(TTL, None)] if TTL in self.chosen else []
+        first = int(Fraction(str(self.warmup)) * requests.input_tokens.size)
+        settings = Settings(first, self.ttl_us, self.leaves_only)
+        outcomes = simulate(requests, [*runs, Run(IDEAL, None)], settings, threads)
+        found = {
+            "curve": tables.curve(outcomes, requests, self.kv_bytes),
+            "by_capacity": tables.by_capacity(outcomes),
+            "lru_curve": lru_curve(requests, first),
+            "histogram": tables.histogram(outcomes),
+            "by_gap": tables.by_gap(outcomes),
+            "reuse_skew": tables.reuse_skew(requests),
+        }
+        scalars = _scalars(requests, outcomes[Run(IDEAL, None)], found)
+        what = self.object or "session"
+        return Result(
+            command=self.name,
+            parameters=self.parameters,
+            scalars=scalars,
+            tables=found,
+            primary="curve",
+            notes=notes(requests, scalars, self.parameters, sizes),
+            definitions=definitions(what, warmup=self.warmup, policies=(*self.chosen, IDEAL)),
+            shown=("by_capacity",),
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "policies": list(self.chosen),
+            "capacities": [one.text for one in self.wanted],
+            "object": self.object,
+            "leaves_only": self.leaves_only,
+            "keep_output": self.keep_output,
+            "warmup": self.warmup,
+            "ttl": self.ttl,
+            "block_tokens": self.block_tokens,
+            "kv_bytes_per_token": self.kv_bytes,
+        }
+
+
+def _nothing_cached(wanted: Object | None, columns: Collection[str]) -> MissingColumnError:
+    """The error for a trace that does not say what its requests share."""
+    names = {None: "'session' or 'block_hashes'", "session": "'session'", "block": "'block_hashes'"}[wanted]
+    return MissingColumnError(
+        f"cache needs the column {names}, which the trace does not have: what requests have in common",
+        f"The trace has: {', '.join(columns)}. Name the source column with --map session=COLUMN if it is called otherwise.",
+    )
+
+
+def _scalars(requests: Requests, ideal: Outcome, found: Mapping[str, pl.DataFrame]) -> dict[str, Scalar]:
+    """The numbers beside the tables."""
+    hits, curve = ideal.hits, found["lru_curve"]
+    skew = found["reuse_skew"].filter(pl.col("objects_ratio") == _TOP_SHARE)
+    enough = curve.filter(pl.col("token_hit_ratio_prefix") >= _NEARLY * (hits.token_hit_ratio_prefix or 0.0))
+    return {
+        "requests": requests.counts.get("requests", 0),
+        "replayed_requests": requests.counts.get("replayed_requests", 0),
+        "counted_requests": hits.requests,
+        "sessions_or_blocks": requests.stream.objects,
+        "uses": requests.stream.ids.size,
+        "input_tokens": hits.input_tokens if hits.requests else None,
+        "working_set_tokens": requests.working_set_tokens if hits.requests else None,
+        "ideal_request_hit_ratio": hits.request_hit_ratio,
+        "ideal_token_hit_ratio": hits.token_hit_ratio_prefix,
+        "ideal_token_hit_ratio_full": hits.token_hit_ratio_full,
+        "lru_90_capacity_tokens": enough["capacity_tokens"].min() if hits.prefix_tokens else None,  # type: ignore[dict-item]
+        "top10_reuse_ratio": skew["reuses_ratio"].item() if skew.height else None,
+    }
+
+
+def share_of(option: str, text: str) -> float:
+    """A share that is written as a number from 0 to 1 or in percent.
+
+    Raises:
+        UsageError: if it is neither.
+
+    >>> share_of("--warmup", "0.5"), share_of("--warmup", "50%")
+    (0.5, 0.5)
+    """
+    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", number, re.ASCII):
+        raise UsageError(f"{option} {text}: not a share", "Give a number from 0 to below 1, such as 0.5, or a percentage.")
+    return float(Fraction(number) / (100 if percent else 1))
