@@ -17,7 +17,7 @@ load is known, counted by instance, bucket of tokens and bucket of what they too
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +29,6 @@ from llmtrace.summaries.interning import intern
 from llmtrace.summaries.intervals import Interval
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.load_kernels import BAND_EDGES, BITS, LARGEST, VALUES, start_of
-from llmtrace.summaries.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,18 +41,17 @@ if TYPE_CHECKING:
 
     Tables = Mapping[str, pl.DataFrame]
 
-__all__ = ["BAND_EDGES", "BITS", "TABLES", "Panel", "closed", "combine", "counted", "summaries"]
+__all__ = ["BAND_EDGES", "BITS", "SCHEMAS", "Panel", "closed", "combine", "counted", "summarise"]
 
 _SECOND = Interval.parse("1s")
 _EDGES = 2
-_SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
+SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "load_cells": {"code": pl.UInt32(), "count": pl.UInt32()},
     "load_bands": dict.fromkeys(("band", "instance_seconds", "requests", "alone"), pl.Int64()),
     "load_open": {"second_us": pl.Int64(), "key": pl.UInt64(), "tokens": pl.Int64(), "requests": pl.Int64()},
     "load_waiting": {"second_us": pl.Int64(), "key": pl.UInt64(), "code": pl.UInt32(), "count": pl.Int64()},
 }
-TABLES = tuple(_SCHEMAS)
-"""What is kept of a part."""
+"""The columns of each table of a part."""
 
 _ONE_ROW = np.zeros(1, np.int64)
 
@@ -71,24 +69,22 @@ class Panel:
     size: str | None = None
 
 
-def summaries(panels: Sequence[Panel], by: str, tokens: str) -> dict[str, Summary]:
-    """The four tables of a part that is sorted by time.
+def summarise(frame: pl.DataFrame, panels: Sequence[Panel], by: str, tokens: str) -> dict[str, pl.DataFrame]:
+    """The four tables of a part.
 
     Args:
+        frame: its requests in order of time, without nulls: `timestamp` in microseconds since 1970, the columns of the panels (-1
+            where not known), and these.
         panels: what is counted; at most `load_kernels.MOST_PANELS`.
-        by: the column of the instance's key.
+        by: the column of the instance's key; what is `UNKNOWN` counts nowhere.
         tokens: the column of a request's tokens: Int64, 0 where nothing is known.
     """
-    columns = {name for panel in panels for name in (panel.value, panel.size) if name}
-    needs = {
-        "timestamp": pl.col("timestamp").to_physical(),
-        by: pl.col(by),
-        tokens: pl.col(tokens),
-        **{name: pl.col(name).fill_null(-1) for name in sorted(columns)},
-    }
-    made: dict[str, pl.DataFrame] = {}
-    take = partial(_take, made=made, panels=panels, by=by, tokens=tokens)
-    return {name: Summary(needs, schema, partial(take, name=name)) for name, schema in _SCHEMAS.items()}
+    named = frame.rename({by: "key", tokens: "tokens"})
+    known = named if (named["key"] != UNKNOWN).all() else named.filter(pl.col("key") != UNKNOWN)
+    borders, _ = _SECOND.runs(*frozen(known["timestamp"].to_numpy()))
+    few = borders.size <= _EDGES + 1
+    edges = known if few else pl.concat([known[: borders[1]], known[borders[-2] :]])
+    return {**_inner(known, borders, panels), **_open(edges, panels)}
 
 
 def combine(states: Sequence[Tables], panels: Sequence[Panel]) -> dict[str, pl.DataFrame]:
@@ -123,23 +119,6 @@ def counted(load_cells: pl.DataFrame, panel: int) -> pl.DataFrame:
     histograms = np.append(starts, places.size), (codes[low:high] % VALUES).astype(np.uint16), counts
     columns = [pl.Series("place", found.astype(np.int64)), pl.Series("requests", requests)]
     return pl.DataFrame([*columns, *cells.lists(histograms, "buckets")])
-
-
-def _take(
-    frame: pl.DataFrame, *, name: str, made: dict[str, pl.DataFrame], panels: Sequence[Panel], by: str, tokens: str
-) -> pl.DataFrame:
-    """One table of a part; all are made together, and the others kept in `made` until they are taken."""
-    if not made:
-        named = frame.rename({by: "key", tokens: "tokens"})
-        made.update(_summarise(named if (named["key"] != UNKNOWN).all() else named.filter(pl.col("key") != UNKNOWN), panels))
-    return made.pop(name)
-
-
-def _summarise(known: pl.DataFrame, panels: Sequence[Panel]) -> dict[str, pl.DataFrame]:
-    borders, _ = _SECOND.runs(*frozen(known["timestamp"].to_numpy()))
-    few = borders.size <= _EDGES + 1
-    edges = known if few else pl.concat([known[: borders[1]], known[borders[-2] :]])
-    return {**_inner(known, borders, panels), **_open(edges, panels)}
 
 
 def _inner(known: pl.DataFrame, borders: Integers, panels: Sequence[Panel]) -> dict[str, pl.DataFrame]:
@@ -231,5 +210,5 @@ def _cells(codes: Codes, counts: npt.NDArray[np.integer[Any]]) -> pl.DataFrame:
 
 def _banded(totals: Totals) -> pl.DataFrame:
     there = np.flatnonzero(totals[:, 0])
-    columns = zip(_SCHEMAS["load_bands"], (there, *totals[there].T), strict=True)
-    return pl.DataFrame(dict(columns), dict(_SCHEMAS["load_bands"]))
+    columns = zip(SCHEMAS["load_bands"], (there, *totals[there].T), strict=True)
+    return pl.DataFrame(dict(columns), dict(SCHEMAS["load_bands"]))

@@ -11,7 +11,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Summary", "plans", "tables_of"]
+__all__ = ["Summary", "joined", "plans", "tables_of"]
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,8 @@ def plans(frame: pl.LazyFrame, summaries: Mapping[str, Summary]) -> dict[str, pl
         summaries: by the name of the table that each makes.
     """
     needs = {name: need for summary in summaries.values() for name, need in summary.needs.items()}
-    # One plan makes all tables and the plan of each table takes its own: as columns of one frame they would be copied twice.
-    made: dict[str, pl.DataFrame] = {}
-    make = partial(_make, summaries=summaries, made=made)
-    once = frame.select(**needs).map_batches(make, schema={"tables": pl.UInt32}).cache()
-    return {
-        name: once.map_batches(partial(_take, name=name, made=made), schema=dict(summary.schema))
-        for name, summary in summaries.items()
-    }
+    schemas = {name: summary.schema for name, summary in summaries.items()}
+    return tables_of(frame.select(**needs), schemas, partial(_summarised, summaries=summaries))
 
 
 def tables_of(
@@ -59,22 +53,26 @@ def tables_of(
         schemas: of each table.
         summarise: from a part, in as many chunks as it has, to its tables. Called once per part.
     """
+    # One plan makes all tables and the plan of each table takes its own: as columns of one frame they would be copied twice.
     made: dict[str, pl.DataFrame] = {}
     once = frame.map_batches(partial(_note, summarise=summarise, made=made), schema={"tables": pl.UInt32}).cache()
     return {name: once.map_batches(partial(_take, name=name, made=made), schema=dict(schema)) for name, schema in schemas.items()}
+
+
+def joined(part: pl.DataFrame) -> pl.DataFrame:
+    """A part with each column in one chunk, which it loses: column by column, so that the part is not held twice."""
+    return pl.DataFrame([part.drop_in_place(name).rechunk() for name in part.columns])
+
+
+def _summarised(part: pl.DataFrame, *, summaries: Mapping[str, Summary]) -> dict[str, pl.DataFrame]:
+    whole = joined(part)
+    return {name: summary.summarise(whole) for name, summary in summaries.items()}
 
 
 def _note(
     frame: pl.DataFrame, *, summarise: Callable[[pl.DataFrame], Mapping[str, pl.DataFrame]], made: dict[str, pl.DataFrame]
 ) -> pl.DataFrame:
     made.update(summarise(frame))
-    return pl.DataFrame({"tables": [len(made)]}, schema={"tables": pl.UInt32})
-
-
-def _make(frame: pl.DataFrame, *, summaries: Mapping[str, Summary], made: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    # Column by column, so that chunks are freed as they are joined and the part is not held twice.
-    whole = pl.DataFrame([frame.drop_in_place(name).rechunk() for name in frame.columns])
-    made.update({name: summary.summarise(whole) for name, summary in summaries.items()})
     return pl.DataFrame({"tables": [len(made)]}, schema={"tables": pl.UInt32})
 
 

@@ -15,7 +15,6 @@ from polars.testing import assert_frame_equal
 from llmtrace.summaries import hexagons, loads
 from llmtrace.summaries.histogram import bucket_of
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.summary import plans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +40,8 @@ def frame_of(rows: Sequence[Row]) -> pl.DataFrame:
 
 
 def state_of(frame: pl.DataFrame) -> State:
-    found = plans(frame.lazy(), loads.summaries(PANELS, "instance", "tokens"))
-    return dict(zip(found, pl.collect_all(list(found.values())), strict=True))
+    whole = frame.with_columns(pl.col("timestamp").to_physical(), pl.col("size", "took").fill_null(-1)).rechunk()
+    return loads.summarise(whole, PANELS, "instance", "tokens")
 
 
 def counts_of(state: State, panel: int) -> dict[int, Counter[int]]:

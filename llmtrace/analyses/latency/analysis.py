@@ -19,13 +19,14 @@ from llmtrace.summaries.accumulator import Accumulator, Counter, Tables
 from llmtrace.summaries.interning import first_rows, intern
 from llmtrace.summaries.intervals import Interval
 from llmtrace.summaries.pooled import Pool
-from llmtrace.summaries.summary import Summary, plans
+from llmtrace.summaries.summary import joined, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from llmtrace.analyses.base import State
+    from llmtrace.summaries.summary import Summary
 
 __all__ = ["Latency"]
 
@@ -35,6 +36,7 @@ _COLUMNS = tuple(measure.column for measure in MEASURES.values())
 _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "left_out": dict.fromkeys(LEFT_OUT, pl.Int64()),
     "model_names": {"key": pl.UInt64(), "name": pl.String()},
+    **loads.SCHEMAS,
 }
 
 
@@ -93,12 +95,9 @@ class Latency:
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""
-        made: dict[str, pl.DataFrame] = {}
         summaries = self._summaries()
-        kernels = {
-            name: Summary(NEEDS, schema, partial(_take, name=name, made=made, summaries=summaries, grid=self._grid()))
-            for name, schema in {**_SCHEMAS, **{name: one.schema for name, one in summaries.items()}}.items()
-        }
+        schemas = {**_SCHEMAS, **{name: one.schema for name, one in summaries.items()}}
+        make = partial(_tables, summaries=summaries, grid=self._grid())
         return {
             "parameters": parameters.plan(
                 highlight=self.highlight,
@@ -107,7 +106,7 @@ class Latency:
                 bits=(tables.BITS, tables.BITS_BY_MODEL, grids.BITS, loads.BITS),
             ),
             "requests": counts(part),
-            **plans(part, kernels),
+            **tables_of(part.select(**NEEDS), schemas, make),
         }
 
     def combine(self, states: Sequence[State]) -> State:
@@ -165,7 +164,6 @@ class Latency:
             "intervals": histogram.summary(in_time, bits=tables.BITS_BY_MODEL, interval=self._width()),
             "grids": histogram.summary(list(GRIDS.values()), bits=grids.BITS, by="cell"),
             "models": sums.summary(by="model_key"),
-            **loads.summaries(_PANELS, "instance_key", "tokens"),
         }
 
     def _grid(self) -> Grid:
@@ -190,22 +188,23 @@ class _Whole(Accumulator["State"]):
     def add(self, state: State) -> None:
         """Take the state of the next part."""
         self._tables.add(state)
-        self._loads.add({name: state[name] for name in loads.TABLES})
+        self._loads.add({name: state[name] for name in loads.SCHEMAS})
 
     def total(self) -> State:
         """The state of all parts."""
         return {**self._tables.total(), **self._loads.total()}
 
 
-def _take(
-    frame: pl.DataFrame, *, name: str, made: dict[str, pl.DataFrame], summaries: Mapping[str, Summary], grid: Grid
-) -> pl.DataFrame:
-    """One table of a part; all are made together, and the others kept in `made` until they are taken."""
-    if not made:
-        columns, left_out = measured(frame, grid)
-        made.update({name: summary.summarise(columns) for name, summary in summaries.items()})
-        made |= {"left_out": left_out, "model_names": _model_names(frame)}
-    return made.pop(name)
+def _tables(part: pl.DataFrame, summaries: Mapping[str, Summary], grid: Grid) -> dict[str, pl.DataFrame]:
+    """The state of a part."""
+    frame = joined(part)
+    columns, left_out = measured(frame, grid)
+    return {
+        "left_out": left_out,
+        "model_names": _model_names(frame),
+        **{name: summary.summarise(columns) for name, summary in summaries.items()},
+        **loads.summarise(columns, _PANELS, "instance_key", "tokens"),
+    }
 
 
 def _model_names(frame: pl.DataFrame) -> pl.DataFrame:

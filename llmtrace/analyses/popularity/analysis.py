@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from llmtrace.summaries import accounts, keys, parameters, user_tallies
 from llmtrace.summaries.accumulator import Accumulator, Counter, Tables
 from llmtrace.summaries.frames import frame_of
 from llmtrace.summaries.pooled import Pool
+from llmtrace.summaries.summary import tables_of
 from llmtrace.summaries.tallies import Tallies, TallyStore, ranked, renumbered
 from llmtrace.summaries.usage import USER_BITS
 
@@ -77,18 +77,8 @@ class Popularity:
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""
-        made: dict[str, pl.DataFrame] = {}
-        # One plan makes all tables and the plan of each table takes its own.
-        once = _prepared(part).map_batches(partial(_make, made=made), schema={"tables": pl.UInt32}).cache()
-        return {
-            "parameters": parameters.plan(
-                most_users=self.most_users, bits_by_model=entities.BITS_BY_MODEL, bits_by_user=USER_BITS
-            ),
-            **{
-                name: once.map_batches(partial(_take, name=name, made=made), schema=dict(schema))
-                for name, schema in _SCHEMAS.items()
-            },
-        }
+        kept = parameters.plan(most_users=self.most_users, bits_by_model=entities.BITS_BY_MODEL, bits_by_user=USER_BITS)
+        return {"parameters": kept, **tables_of(_prepared(part), _SCHEMAS, _tables)}
 
     def combine(self, states: Sequence[State]) -> State:
         """One state from those of neighbouring parts, in order of time.
@@ -174,15 +164,6 @@ def _prepared(part: pl.LazyFrame) -> pl.LazyFrame:
     tokens = (pl.when(succeeded()).then(column).fill_null(-1).alias(column) for column in _TOKENS)
     keyed = (keys.key(column).alias(f"{column}_key") for column in _NAMED)
     return part.select(pl.col("timestamp").to_physical().alias("time_us"), *_NAMED, *keyed, *tokens)
-
-
-def _make(frame: pl.DataFrame, *, made: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    made.update(_tables(frame))
-    return pl.DataFrame({"tables": [len(made)]}, schema={"tables": pl.UInt32})
-
-
-def _take(_: pl.DataFrame, *, name: str, made: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    return made.pop(name)
 
 
 def _tables(frame: pl.DataFrame) -> dict[str, pl.DataFrame]:

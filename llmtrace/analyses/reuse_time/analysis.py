@@ -15,15 +15,14 @@ from llmtrace.errors import UsageError
 from llmtrace.result import Result
 from llmtrace.schema import succeeded
 from llmtrace.summaries import keys, months, parameters, returns, span, sums
-from llmtrace.summaries.accumulator import Counter
+from llmtrace.summaries.accumulator import Counter, Joint, Tables
 from llmtrace.summaries.interning import first_rows, intern
-from llmtrace.summaries.summary import Summary, plans
+from llmtrace.summaries.summary import joined, tables_of
 from llmtrace.summaries.trails import Limits
-from llmtrace.summaries.united import Unions
 from llmtrace.summaries.visits import arrange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from llmtrace.analyses.base import State
@@ -34,12 +33,21 @@ KEY_COLUMNS = ("user", "model", "instance", "endpoint", "session")
 """Columns that a key may be made of."""
 MOST_MIN_GAPS = 1_000
 """A state holds so many gaps of a key at most."""
-MOST_HELD = 128
+MOST_HELD = 2_048
 """From so many gaps on the trail of a key is a histogram."""
 
 _TOKENS = ("input_tokens", "output_tokens")
+_AT_ONCE = 8
+_COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
+    "parameters": parameters.combine,
+    "totals": sums.combine,
+    "span": span.combine,
+    "models": keys.combine_names,
+}
 _LARGEST = (1 << 63) - 1
+_TOTALS = sums.summary(("input_tokens", "tokens"))
 _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
+    "totals": _TOTALS.schema,
     "span": {"requests": pl.Int64(), "first": pl.Datetime("us"), "last": pl.Datetime("us")},
     "models": {"key": pl.UInt64(), "name": pl.String()},
     **returns.SCHEMAS,
@@ -116,15 +124,9 @@ class ReuseTime:
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""
         known = part.with_columns(pl.when(succeeded()).then(column).alias(column) for column in _TOKENS).with_columns(_both())
-        made: dict[str, pl.DataFrame] = {}
-        summaries = {
-            name: Summary(self._needs(), schema, partial(_take, name=name, made=made, analysis=self))
-            for name, schema in _SCHEMAS.items()
-        }
-        totals = sums.summary(("input_tokens", "tokens"))
         return {
             "parameters": parameters.plan(by=self.by, min_gaps=self.min_gaps, highlight=self.highlight),
-            **plans(known, {"totals": totals, **summaries}),
+            **tables_of(known.select(**self._needs()), _SCHEMAS, partial(_tables, analysis=self)),
         }
 
     def combine(self, states: Sequence[State]) -> State:
@@ -133,17 +135,15 @@ class ReuseTime:
         Raises:
             ValueError: if they were made with different parameters.
         """
-        unions = Unions()
-        tables = {"parameters": parameters.combine, "totals": sums.combine, "span": span.combine, "models": keys.combine_names}
-        return {
-            **{name: combine([state[name] for state in states]) for name, combine in tables.items()},
-            **returns.combine(states, self.limits, unions),
-            **months.combine(states, self.limits_of_months, unions),
-        }
+        whole = self.accumulator()
+        for state in states:
+            whole.add(state)
+        return whole.total()
 
-    def accumulator(self) -> Counter[State]:
-        """A counter that waits for several states, as most of what combining costs is going through large ones."""
-        return Counter(self.combine, base=4)
+    def accumulator(self) -> Joint[pl.DataFrame]:
+        """Keys and months are written on in place; the other tables are small."""
+        small = Tables({table: Counter(combine, _AT_ONCE) for table, combine in _COMBINE.items()})
+        return Joint([small, months.Months(self.limits_of_months), returns.Returns(self.limits)])
 
     def finish(self, state: State) -> Result:
         """The result: shares and quantiles as scalars, and as the main table `anchors`, rows of `coverage` at customary TTLs."""
@@ -194,17 +194,13 @@ def _both() -> pl.Expr:
     return pl.when(first.is_not_null() | second.is_not_null()).then(known).alias("tokens")
 
 
-def _take(frame: pl.DataFrame, *, name: str, made: dict[str, pl.DataFrame], analysis: ReuseTime) -> pl.DataFrame:
-    """One table of a part; all are made together, and the others kept in `made` until they are taken."""
-    if not made:
-        made.update(_tables(frame, analysis))
-    return made.pop(name)
-
-
-def _tables(frame: pl.DataFrame, analysis: ReuseTime) -> dict[str, pl.DataFrame]:
+def _tables(part: pl.DataFrame, analysis: ReuseTime) -> dict[str, pl.DataFrame]:
+    """The state of a part."""
+    frame = joined(part)
     visits = arrange(frame, "outer", "inner" if "inner" in frame.columns else None)
     visitors = visits if "user" in analysis.by else arrange(frame, "user")
     return {
+        "totals": _TOTALS.summarise(frame),
         "span": _span(frame["time_us"]),
         "models": _models(frame) if analysis.is_paper_key else pl.DataFrame(schema=dict(_SCHEMAS["models"])),
         **returns.summarise(visits, analysis.limits),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.summaries.quantiles import percentile_columns, quantiles
+from llmtrace.summaries.described import described
+from llmtrace.summaries.quantiles import quantiles
 from llmtrace.summaries.ratios import MILLION
 
 if TYPE_CHECKING:
@@ -53,20 +54,8 @@ def _models(state: State) -> pl.DataFrame:
 
 
 def _described(summary: pl.DataFrame, bits: int) -> pl.DataFrame:
-    """Requests with a value, mean, extremes and percentiles of each row of a histogram summary, beside its labels."""
-    percentiles = percentile_columns(summary, _PERCENTS, bits=bits)
-    return (
-        summary.drop("buckets", "counts")
-        .with_columns(_mean(summary), pl.col("known").alias("requests"), *percentiles)
-        .with_columns(pl.col(_DESCRIBED) / _UNIT)
-    )
-
-
-def _mean(summary: pl.DataFrame) -> pl.Series:
-    # By NumPy: Polars multiplies by the reciprocal where it knows that all rows have one divisor, and that rounds otherwise.
-    known = summary["known"].to_numpy()
-    with np.errstate(invalid="ignore"):
-        return pl.Series("mean", summary["sum"].cast(pl.Float64).to_numpy() / known).fill_nan(None)
+    """The rows of a histogram summary as numbers, in tokens, or of the ratio as a ratio."""
+    return described(summary, _PERCENTS, bits=bits).with_columns(pl.col(_DESCRIBED) / _UNIT)
 
 
 def _by_model(summary: pl.DataFrame, models: pl.DataFrame) -> pl.DataFrame:
