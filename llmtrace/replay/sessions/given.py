@@ -56,12 +56,11 @@ def _link(requests: Requests, turns: Turns, records: Records, sessions: int) -> 
         turns.session[row], turns.turn[row], turns.prefix_tokens[row], turns.gap_us[row] = NONE, NONE, 0, NONE
         if requests.total_tokens[row] < 0:
             continue
-        said = requests.turn[row] if requests.turn.size else NONE
         if record[_SESSION] == 0:
             sessions += 1
-            record[_SESSION], record[_TURN] = sessions, max(said, 0)
+            record[_SESSION], record[_TURN] = sessions, 0
         else:
-            record[_TURN] = record[_TURN] + 1 if said == NONE else said
+            record[_TURN] += 1
             turns.prefix_tokens[row] = min(record[_TOTAL], requests.input_tokens[row])
             turns.gap_us[row] = requests.time_us[row] - record[_TIME]
         turns.session[row], turns.turn[row] = record[_SESSION] - 1, record[_TURN]

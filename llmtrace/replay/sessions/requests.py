@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     Places = npt.NDArray[np.int32]
     Marks = npt.NDArray[np.uint64]
 
-__all__ = ["NONE", "NO_MARKS", "NO_TURNS", "Requests", "Turns"]
+__all__ = ["NONE", "NO_MARKS", "Requests", "Turns"]
 
 NONE = -1
 """The session and the turn of a request that belongs to no session, and the gap of one that continues nothing."""
-NO_TURNS = np.zeros(0, np.int32)
 NO_MARKS = np.zeros(0, np.uint64)
-"""The turns and marks of requests that have none."""
+"""The marks of requests that have none."""
 
 
 class Requests(NamedTuple):
@@ -32,7 +31,6 @@ class Requests(NamedTuple):
         time_us: arrivals in microseconds, ascending.
         input_tokens: not negative.
         total_tokens: input and output; -1 of a request that belongs to no session.
-        turn: position in the session, where the trace says it, else -1; `NO_TURNS` if it never does.
         marks: what the caller wants to know again of a request that is continued, not 0; `NO_MARKS` if nothing.
     """
 
@@ -41,7 +39,6 @@ class Requests(NamedTuple):
     time_us: Integers
     input_tokens: Integers
     total_tokens: Integers
-    turn: Places = NO_TURNS
     marks: Marks = NO_MARKS
 
 
@@ -50,7 +47,7 @@ class Turns(NamedTuple):
 
     Attributes:
         session: dense integers in order of first requests; -1 of a request that belongs to none.
-        turn: position in the session, from 0; -1 without a session.
+        turn: position in the session as far as it has been read, from 0; -1 without a session.
         prefix_tokens: tokens that the request has in common with the one that it continues; 0 if there is none.
         gap_us: time since that request arrived, in microseconds; -1 if there is none.
         parent_marks: its mark, 0 if there is none; empty if requests have no marks.

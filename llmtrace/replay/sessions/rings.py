@@ -127,7 +127,7 @@ def lengthen(array: Integers | Records | Marks, least: int) -> None:
 @kernel
 def _link(row: int, requests: Requests, turns: Turns, book: _Book, k: int, max_gap_us: int) -> int:
     """Link requests from `row` on as long as there is room for another ring; the first row that is not linked."""
-    key, _, time_us, _, total_tokens, _, own_marks = requests
+    key, _, time_us, _, total_tokens, own_marks = requests
     session, turn, prefix_tokens, gap_us, parent_marks = turns
     rings, records, marks, ledger = book
     ahead = row

@@ -20,7 +20,7 @@ import polars as pl
 
 from llmtrace.errors import MissingColumnError, UsageError
 from llmtrace.replay.sessions.given import Given
-from llmtrace.replay.sessions.requests import NO_TURNS, NONE, Requests
+from llmtrace.replay.sessions.requests import NONE, Requests
 from llmtrace.replay.sessions.rings import LONGEST_RING, NO_LIMIT_US, Rings
 from llmtrace.schema import failed
 from llmtrace.summaries import keys
@@ -116,8 +116,8 @@ class SessionTracker:
     def __init__(self, linker: Linker, key: tuple[str, ...], present: Collection[str]) -> None:
         """Track the sessions of a trace that has these canonical columns."""
         self.linker, self.key = linker, key
-        optional = {"endpoint", "status", "request_id", *({"turn"} if isinstance(linker, Given) else ())}
-        self.columns = frozenset({"timestamp", "input_tokens", "output_tokens", *key, *(optional & set(present))})
+        optional = {"endpoint", "status", "request_id"} & set(present)
+        self.columns = frozenset({"timestamp", "input_tokens", "output_tokens", *key, *optional})
         self.left_out = dict.fromkeys(LEFT_OUT, 0)
         self._keys, self._endpoints = Interner(), Interner()
 
@@ -134,7 +134,7 @@ class SessionTracker:
 
     @classmethod
     def given(cls, trace: Trace) -> SessionTracker:
-        """The tracker of the sessions in a trace's column `session`; turns are those of the column `turn`, where it has one."""
+        """The tracker of the sessions in a trace's column `session`."""
         return cls(Given(), ("session",), trace.columns)
 
     @classmethod
@@ -192,7 +192,6 @@ class SessionTracker:
             self.left_out[reason] += int(count)
         rows = frame.height
         endpoint = frame["endpoint_key"].to_numpy() if "endpoint_key" in frame.columns else np.zeros(rows, np.uint64)
-        turn = frame["turn"].cast(pl.Int32).fill_null(NONE).to_numpy() if self.is_given and "turn" in self.columns else NO_TURNS
         return Requests(
             *frozen(
                 self._keys.add(frame["session_key"].to_numpy()),
@@ -200,7 +199,6 @@ class SessionTracker:
                 frame["timestamp"].to_physical().to_numpy(),
                 frame["input_tokens"].fill_null(0).to_numpy(),
                 frame["total_tokens"].to_numpy(),
-                turn,
             )
         )
 

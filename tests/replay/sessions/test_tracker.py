@@ -138,22 +138,6 @@ def test_sessions_are_reconstructed_where_there_are_none(tmp_path: Path) -> None
     assert tracker.columns == {"timestamp", "input_tokens", "output_tokens", "request_id", "user", "model", "endpoint", "status"}
 
 
-def test_a_turn_that_the_trace_says_is_kept(tmp_path: Path) -> None:
-    frame = pl.DataFrame(
-        {
-            "timestamp": [START] * 3,
-            "input_tokens": [5, 9, 20],
-            "output_tokens": [1, 1, 1],
-            "session": ["a"] * 3,
-            "turn": [2, None, 7],
-        }
-    )
-    trace = opened(frame.cast({"timestamp": pl.Datetime("us")}), tmp_path)
-    found = tracked(trace, SessionTracker.of(trace))
-    assert found["found_turn"].to_list() == [2, 3, 7]
-    assert found["prefix_tokens"].to_list() == [0, 6, 10]
-
-
 def test_a_sum_of_tokens_does_not_wrap(tmp_path: Path) -> None:
     largest = (1 << 63) - 1
     frame = pl.DataFrame(
