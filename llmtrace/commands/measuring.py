@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llmtrace.commands.telling import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from llmtrace.analyses.base import Analysis
     from llmtrace.options import Reading, Writing
     from llmtrace.result import Result
     from llmtrace.trace import Trace
 
-__all__ = ["deliver", "measure"]
+__all__ = ["deliver", "during", "measure"]
 
 SHOW_NOTES = frozenset({"table", "markdown"})
 """Formats that end with the notes, so that saying them once more on standard error would only repeat them."""
@@ -45,6 +47,19 @@ def measure(
         results = run(trace, analyses, threads=reading.threads, progress=progress)
     for result in results:
         deliver(result, writing)
+
+
+def during(trace: Trace, start: datetime, end: datetime) -> Trace:
+    """The part of a surveyed trace from `start` on and before `end`, to read it once more."""
+    window = trace.window()
+    if trace.span is None or window is None:
+        return trace
+    edges = max(start, window.start), min(end, window.end)
+    if trace.clock == "utc":
+        since, until = (edge.isoformat() for edge in edges)
+    else:
+        since, until = (f"{(edge - trace.span.start).total_seconds():.6f}s" for edge in edges)
+    return replace(trace, filters=replace(trace.filters, since=since, until=until))
 
 
 def deliver(result: Result, writing: Writing) -> None:

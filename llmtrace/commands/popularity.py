@@ -61,7 +61,7 @@ def popularity(
         llmtrace popularity trace.parquet --user-rank 2 --user-rank 7 --output report
     """
     from llmtrace.analyses.popularity import MOST_USERS, Popularity, with_rasters
-    from llmtrace.commands.measuring import deliver
+    from llmtrace.commands.measuring import deliver, during
     from llmtrace.engine.local import run
     from llmtrace.engine.progress import progress_bar
     from llmtrace.engine.survey import survey
@@ -80,8 +80,9 @@ def popularity(
     ranks = {of: _ranks(asked[of], named, drawn=drawn) for of, named in (("user", reading.user), ("model", reading.model))}
     rasters = _rasters(result, dated, ranks, asked, days)
     if rasters:
+        within = during(dated, min(raster.start for raster in rasters), max(raster.end for raster in rasters))
         with progress_bar(quiet=writing.quiet) as progress:
-            result = with_rasters(result, run(_during(dated, rasters), rasters, threads=reading.threads, progress=progress))
+            result = with_rasters(result, run(within, rasters, threads=reading.threads, progress=progress))
     deliver(result, writing)
 
 
@@ -123,18 +124,3 @@ def _rasters(
         there = some if asked[of] else [rank for rank in some if rank <= result.tables[f"{of}s"].height]
         found += chosen(result, of, there, days, trace.span.start)
     return found
-
-
-def _during(trace: "Trace", rasters: "Sequence[Access]") -> "Trace":
-    """The trace from the beginning of the first raster to the end of the last."""
-    from dataclasses import replace
-
-    window = trace.window()
-    if trace.span is None or window is None:
-        return trace
-    edges = min(raster.start for raster in rasters), min(window.end, max(raster.end for raster in rasters))
-    if trace.clock == "utc":
-        since, until = (edge.isoformat() for edge in edges)
-    else:
-        since, until = (f"{(edge - trace.span.start).total_seconds():.6f}s" for edge in edges)
-    return replace(trace, filters=replace(trace.filters, since=since, until=until))
