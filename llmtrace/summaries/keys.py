@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.summaries.interning import first_rows, intern
+from llmtrace.summaries.frames import gathered
+from llmtrace.summaries.interning import Interner, first_rows, intern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llmtrace.summaries.interning import Keys
+    from llmtrace.summaries.interning import Ids, Keys
 
-__all__ = ["HASH", "UNKNOWN", "combine_names", "key", "names", "of"]
+__all__ = ["HASH", "UNKNOWN", "behind", "combine_names", "key", "names", "numbered", "of"]
 
 UNKNOWN = 0
 """The key of a row whose key column is null."""
@@ -64,6 +65,36 @@ def of(column: pl.Series) -> Keys:
     return hashed
 
 
+def numbered(column: pl.Series) -> tuple[Ids, Keys]:
+    """Dense integers for the keys of a column, in order of first appearance, worked out chunk by chunk in this thread.
+
+    Returns:
+        The integer of each row, and the key of each integer.
+
+    >>> ids, distinct = numbered(pl.Series(["b", None, "b", "a"]))
+    >>> ids.tolist(), distinct.tolist() == of(pl.Series(["b", None, "a"])).tolist()
+    ([0, 1, 0, 2], True)
+    """
+    numbers = Interner()
+    ids = np.concatenate([numbers.add(of(chunk)) for chunk in column.get_chunks()])
+    return ids, numbers.keys
+
+
+def behind(ids: Ids, distinct: Keys, names: pl.Series) -> pl.DataFrame:
+    """The name behind each known key.
+
+    Args:
+        ids: the integer of each row.
+        distinct: the key of each integer, in order of first appearance.
+        names: of rows.
+
+    Returns:
+        `key` (UInt64, ascending) and `name` (as `names`).
+    """
+    named = pl.DataFrame([pl.Series("key", distinct), gathered(names, first_rows(ids, distinct.size)).alias("name")])
+    return named.filter(pl.col("key") != UNKNOWN).sort("key")
+
+
 def names(frame: pl.LazyFrame, by: str, column: str) -> pl.LazyFrame:
     """The name behind each key: one row per known key.
 
@@ -75,8 +106,7 @@ def names(frame: pl.LazyFrame, by: str, column: str) -> pl.LazyFrame:
     Returns:
         `key` (UInt64, ascending) and `name` (as `column`).
     """
-    first = frame.select(pl.col(by).alias("key"), pl.col(column).alias("name")).map_batches(_first_rows)
-    return first.filter(pl.col("key") != UNKNOWN).sort("key")
+    return frame.select(pl.col(by).alias("key"), pl.col(column).alias("name")).map_batches(_behind)
 
 
 def combine_names(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -84,6 +114,5 @@ def combine_names(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames).unique("key", keep="first").sort("key")
 
 
-def _first_rows(frame: pl.DataFrame) -> pl.DataFrame:
-    ids, distinct = intern(frame["key"].to_numpy())
-    return frame[first_rows(ids, distinct.size)]
+def _behind(frame: pl.DataFrame) -> pl.DataFrame:
+    return behind(*intern(frame["key"].to_numpy()), frame["name"])

@@ -6,48 +6,27 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
-import polars as pl
-
 from llmtrace.analyses.hit_dist import notes, tables
+from llmtrace.analyses.hit_dist import part as parts
 from llmtrace.analyses.hit_dist.definitions import definitions
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
-from llmtrace.schema import failed
-from llmtrace.summaries import histogram, hit_cells, hit_lengths, hits, keys, parameters
-from llmtrace.summaries.accumulator import Counter, Tables
-from llmtrace.summaries.interning import first_rows, intern
-from llmtrace.summaries.summary import Summary, plans
+from llmtrace.summaries import hits, parameters
+from llmtrace.summaries.summary import tables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    import polars as pl
+
     from llmtrace.analyses.base import State
-    from llmtrace.summaries.groups import Ids, Keys
-    from llmtrace.summaries.hits import Hits
+    from llmtrace.summaries.accumulator import Tables
 
 __all__ = ["PARTS", "HitDist"]
 
 PARTS: Mapping[str, str] = {"models": "model", "users": "user", "ttft": "ttft_s"}
 """What can be left out, and the column that need not be read then."""
-
-_AT_ONCE = 12
-_NAMES: Mapping[str, pl.DataType] = {"key": pl.UInt64(), "name": pl.String()}
-_KINDS: Mapping[str, pl.DataType] = {
-    **dict.fromkeys(("requests", "failed", "unlogged", "no_input"), pl.Int64()),
-    "first": pl.Datetime("us"),
-    "last": pl.Datetime("us"),
-}
-_SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
-    "kinds": _KINDS,
-    "lengths": hits.SCHEMA,
-    "models": hits.SCHEMA,
-    "model_cells": hit_cells.SCHEMA,
-    "model_names": _NAMES,
-    "users": hits.SCHEMA,
-    "user_names": _NAMES,
-    "ttft": hit_lengths.TTFT_SCHEMA,
-}
 
 
 @dataclass(frozen=True)
@@ -105,18 +84,11 @@ class HitDist:
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""
-        made: dict[str, pl.DataFrame] = {}
-        summaries = {
-            name: Summary(self._needs(), schema, partial(_take, name=name, made=made, analysis=self))
-            for name, schema in _SCHEMAS.items()
-        }
-        return {
-            "parameters": parameters.plan(
-                zero_at=self.zero_at, full_at=self.full_at, highlight=self.highlight, per_user=self.per_user, skip=self.skip
-            ),
-            "statuses": part.select(pl.col("status").count().cast(pl.Int64).alias("known")),
-            **plans(part, summaries),
-        }
+        kept = parameters.plan(
+            zero_at=self.zero_at, full_at=self.full_at, highlight=self.highlight, per_user=self.per_user, skip=self.skip
+        )
+        make = partial(parts.summarise, zero_at=self.zero_at, full_at=self.full_at, per_user=self.per_user)
+        return {"parameters": kept, **tables_of(part.select(sorted(self.uses)), parts.SCHEMAS, make)}
 
     def combine(self, states: Sequence[State]) -> State:
         """One state from those of neighbouring parts, in order of time.
@@ -124,12 +96,11 @@ class HitDist:
         Raises:
             ValueError: if they were made with different parameters.
         """
-        return {name: combine([state[name] for state in states]) for name, combine in _COMBINE.items()}
+        return parts.combine(states)
 
     def accumulator(self) -> Tables[pl.DataFrame]:
-        """One per table: what is summed per key goes into ledgers, the others are small enough to be combined by the dozen."""
-        counters = {table: Counter(combine, _AT_ONCE) for table, combine in _COMBINE.items()}
-        return Tables({**counters, **{table: hits.Ledger() for table, combine in _COMBINE.items() if combine == hits.combine}})
+        """What brings each table together by its own."""
+        return parts.accumulators()
 
     def finish(self, state: State) -> Result:
         """The result: `by_input_length` is the main table."""
@@ -150,78 +121,3 @@ class HitDist:
             notes=notes.notes(found, chosen),
             definitions=definitions(self.zero_at, self.full_at, per_user=self.per_user),
         )
-
-    def _needs(self) -> dict[str, pl.Expr]:
-        cached = pl.when(failed()).then(hits.FAILED).otherwise(pl.col("cached_tokens").fill_null(hits.UNLOGGED))
-        needs = {
-            "time_us": pl.col("timestamp").to_physical(),
-            "input_tokens": pl.col("input_tokens").fill_null(-1),
-            "cached_tokens": cached,
-        }
-        needs |= {} if "models" in self.skip else {"model_key": keys.key("model"), "model": pl.col("model")}
-        needs |= {} if "users" in self.skip else {"user_key": keys.key("user")}
-        needs |= {"user": pl.col("user")} if self.per_user else {}
-        return needs | ({} if "ttft" in self.skip else {"ttft_s": pl.col("ttft_s").fill_null(0.0)})
-
-
-def _take(frame: pl.DataFrame, *, name: str, made: dict[str, pl.DataFrame], analysis: HitDist) -> pl.DataFrame:
-    """One table of a part; all are made together, and the others kept in `made` until they are taken."""
-    if not made:
-        made.update({name: pl.DataFrame(schema=schema) for name, schema in _SCHEMAS.items()} | _tables(frame, analysis))
-    return made.pop(name)
-
-
-def _tables(frame: pl.DataFrame, analysis: HitDist) -> dict[str, pl.DataFrame]:
-    """The tables of a part but those that are left out."""
-    found = hits.measure(frame["input_tokens"].to_numpy(), frame["cached_tokens"].to_numpy())
-    thresholds = tuple(round(2 * hits.STEPS * ratio) for ratio in (analysis.zero_at, analysis.full_at))
-    tables = {"kinds": _kinds(frame["time_us"], found), "lengths": hit_lengths.by_length(found, *thresholds)}
-    if "models" not in analysis.skip:
-        ids, distinct = intern(frame["model_key"].to_numpy())
-        tables["models"] = hits.per_key(ids, distinct, found, *thresholds)
-        tables["model_cells"] = hit_cells.summarise(ids, distinct, found.cells)
-        tables["model_names"] = _names(frame["model"], ids, distinct)
-    if "users" not in analysis.skip:
-        ids, distinct = intern(frame["user_key"].to_numpy())
-        tables["users"] = hits.per_key(ids, distinct, found, *thresholds)
-        tables |= {"user_names": _names(frame["user"], ids, distinct)} if analysis.per_user else {}
-    if "ttft" not in analysis.skip:
-        tables["ttft"] = hit_lengths.ttft(found, frame["ttft_s"].to_numpy())
-    return tables
-
-
-def _kinds(times_us: pl.Series, found: Hits) -> pl.DataFrame:
-    """How many requests there are, and without a ratio for which reason; the first and last arrival with one."""
-    times = [times_us[row] if row >= 0 else None for row in (found.first_row, found.last_row)]
-    row = (times_us.len(), found.failed, found.unlogged, found.no_input, *times)
-    kinds = pl.DataFrame([row], dict.fromkeys(_KINDS, pl.Int64), orient="row")
-    return kinds.with_columns(pl.col(name).cast(dtype) for name, dtype in _KINDS.items())
-
-
-def _names(names: pl.Series, ids: Ids, distinct: Keys) -> pl.DataFrame:
-    """The name behind each known key."""
-    named = pl.DataFrame({"key": distinct, "name": names.gather(first_rows(ids, distinct.size))}, dict(_NAMES))
-    return named.filter(pl.col("key") != keys.UNKNOWN).sort("key")
-
-
-def _combine_kinds(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    kinds = pl.concat(frames)
-    return kinds.select(pl.exclude("first", "last").sum(), pl.col("first").min(), pl.col("last").max())
-
-
-def _combine_statuses(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(frames).sum()
-
-
-_COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
-    "parameters": parameters.combine,
-    "statuses": _combine_statuses,
-    "kinds": _combine_kinds,
-    "lengths": hits.combine,
-    "models": hits.combine,
-    "model_cells": hit_cells.combine,
-    "model_names": keys.combine_names,
-    "users": hits.combine,
-    "user_names": keys.combine_names,
-    "ttft": histogram.combine,
-}

@@ -16,7 +16,7 @@ from llmtrace.analyses.latency.measures import IN_TIME, LEFT_OUT, MEASURES, NEED
 from llmtrace.result import Result
 from llmtrace.summaries import hexagons, histogram, keys, loads, parameters, sums
 from llmtrace.summaries.accumulator import Accumulator, Counter, Tables
-from llmtrace.summaries.interning import first_rows, intern
+from llmtrace.summaries.interning import intern
 from llmtrace.summaries.intervals import Interval
 from llmtrace.summaries.pooled import Pool
 from llmtrace.summaries.summary import joined, tables_of
@@ -201,14 +201,7 @@ def _tables(part: pl.DataFrame, summaries: Mapping[str, Summary], grid: Grid) ->
     columns, left_out = measured(frame, grid)
     return {
         "left_out": left_out,
-        "model_names": _model_names(frame),
+        "model_names": keys.behind(*intern(frame["model_key"].to_numpy()), frame["model"]),
         **{name: summary.summarise(columns) for name, summary in summaries.items()},
         **loads.summarise(columns, _PANELS, "instance_key", "tokens"),
     }
-
-
-def _model_names(frame: pl.DataFrame) -> pl.DataFrame:
-    """The name behind each key of a known model."""
-    ids, distinct = intern(frame["model_key"].to_numpy())
-    rows = frame.select(pl.col("model_key").alias("key"), pl.col("model").alias("name"))[first_rows(ids, distinct.size)]
-    return rows.filter(pl.col("key") != keys.UNKNOWN).sort("key")
