@@ -57,7 +57,7 @@ class Outcome:
 
     Attributes:
         cell: what was replayed.
-        books: what was counted.
+        books: what was counted, closed.
         physical_tokens: over all sessions, or blocks, and all instances, the most that an instance ever held.
         logical_tokens: the same, of each session or block the most that any one instance held.
         copies: sessions, or blocks, and instances that held them once.
@@ -98,5 +98,5 @@ def run(stream: Stream, cell: Cell, prompts: Prompts | None = None) -> Outcome:
     while True:
         now = replay(policy, store, view, books, arrays, now)
         if now == len(asked):
-            return Outcome(cell, books, *(int(count) for count in store.spread))
+            return Outcome(cell, books.closed(), *(int(count) for count in store.spread))
         store = more(store, now)

@@ -92,6 +92,11 @@ class Books(NamedTuple):
     trails: Any
     counts: Any
 
+    def closed(self) -> Books:
+        """The books without what only a replay needs."""
+        nothing = np.zeros(0, np.int64)
+        return self._replace(at=nothing, weights=nothing, met=nothing, trails=nothing)
+
 
 def new_books(stream: Stream, instances: int, users: int, intervals: int) -> Books:
     """Empty books of a replay, which keep at most so many intervals."""

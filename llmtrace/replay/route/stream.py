@@ -104,6 +104,11 @@ class Stream:
         known = self.requests.user[self.requests.user != NOBODY]
         return int(known.max()) + 1 if known.size else 0
 
+    def sample_times(self) -> npt.NDArray[np.datetime64]:
+        """When each sample of the load is taken."""
+        first_us = self.requests.arrival_us[0] if self.samples else 0
+        return (first_us + np.arange(self.samples, dtype=np.int64) * SAMPLE_US).astype("datetime64[us]")
+
 
 def prepare(requests: Requests, load: Load = "tokens") -> Stream:
     """Work out what all cells share.

@@ -1,0 +1,237 @@
+"""What `route` is asked: policies, instances, capacities and what they hold; and its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+from llmtrace.errors import MissingColumnError, UsageError
+from llmtrace.replay.route.answer import Found, answer
+from llmtrace.replay.route.cell import SEED, UNLIMITED, Cell, Key, run
+from llmtrace.replay.route.disaggregate import decoded, prefilled
+from llmtrace.replay.route.eviction import ORDERS
+from llmtrace.replay.route.gather import Gatherer, OfBlocks, OfSessions, Speeds
+from llmtrace.replay.route.grid import run_all
+from llmtrace.replay.route.rules import BY_USER, PAPER, Rule
+from llmtrace.replay.route.search import GIVE_UP, candidates
+from llmtrace.replay.route.stream import LOADS, Load, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from llmtrace.replay.cache.capacity import Capacity
+    from llmtrace.replay.route.gather import Gathered
+    from llmtrace.replay.sessions import Reconstruction
+    from llmtrace.result import Result
+    from llmtrace.trace import Trace
+
+__all__ = ["CAPACITIES", "INSTANCES", "Question"]
+
+INSTANCES = (5, 10, 15, 20)
+CAPACITIES = (1_125, 5_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000)
+"""The paper's."""
+MOST_INSTANCES = 4_096
+LINK_GBPS = 80.0
+"""10 gigabytes a second."""
+Object: TypeAlias = Literal["session", "block"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """The parameters of the experiment.
+
+    Attributes:
+        rules: the policies; the paper's four if empty.
+        instances: how many there are, in every way that is asked; the paper's if empty.
+        wanted: the capacities of one instance's cache; the paper's if empty. None is without limit.
+        cache_policy: how an instance evicts.
+        object: what instances hold; None takes blocks if the trace has them.
+        block_tokens: tokens of a block, where the trace does not say.
+        rule: how sessions are reconstructed, where the trace has none.
+        load: what a request in flight weighs.
+        hash_by: what `consistent-hash` hashes.
+        seed: of what is drawn at random.
+        search: whether to look for the weights of `score`.
+        give_up: what share of the best hit ratio a recommended policy may give up for balance.
+        speeds: how fast requests are computed.
+        kv_bytes: bytes that a token takes in the cache, if known.
+        link_gbps: what a link between instances carries, in gigabits a second.
+        prefill: instances that compute prompts only, where those that decode are others.
+        decode: instances that decode only.
+
+    Raises:
+        UsageError: if they make no sense together.
+    """
+
+    name: ClassVar[str] = "route"
+
+    rules: tuple[Rule, ...] = ()
+    instances: tuple[int, ...] = ()
+    wanted: tuple[Capacity | None, ...] = ()
+    cache_policy: str = "lru"
+    object: Object | None = None
+    block_tokens: int | None = None
+    rule: Reconstruction | None = None
+    load: Load = "tokens"
+    hash_by: Key = "user"
+    seed: int = SEED
+    search: bool = False
+    give_up: float = GIVE_UP
+    speeds: Speeds = field(default_factory=Speeds)
+    kv_bytes: int | None = None
+    link_gbps: float = LINK_GBPS
+    prefill: int | None = None
+    decode: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        self._check_instances()
+        if self.cache_policy not in ORDERS:
+            raise UsageError(
+                f"--cache-policy {self.cache_policy}: instances do not evict by that", f"Choose one of: {', '.join(ORDERS)}."
+            )
+        if self.load not in LOADS:
+            raise UsageError(f"--load {self.load}: not a load", f"Choose one of: {', '.join(LOADS)}.")
+        if not 0 <= self.seed < 1 << 63:
+            raise UsageError(f"--seed {self.seed}: out of range", "Give a whole number from 0 to below 2^63.")
+        if not 0 < self.link_gbps < float("inf"):
+            raise UsageError(f"--link-gbps {self.link_gbps:g}: not above zero", "Give gigabits a second, such as 80.")
+        if not 0 <= self.give_up <= 1:
+            raise UsageError(f"--give-up {self.give_up:g}: not a share from 0 to 1", "Give for example 0.01.")
+        if self.block_tokens is not None and self.block_tokens <= 0:
+            raise UsageError(f"--block-size {self.block_tokens}: not above zero", "Give the tokens of a block, such as 16.")
+        if self.block_tokens is not None and self.object == "session":
+            raise UsageError("--block-size: sessions have no blocks", "Leave it out, or route blocks with --object block.")
+
+    def _check_instances(self) -> None:
+        for count in (*self.instances, *(one for one in (self.prefill, self.decode) if one is not None)):
+            if not 1 <= count <= MOST_INSTANCES:
+                raise UsageError(f"{count} instances: out of range", f"Give a whole number from 1 to {MOST_INSTANCES:,}.")
+        if (self.prefill is None) != (self.decode is None):
+            raise UsageError("--prefill and --decode go together", "Give both, or --instances for instances that do both.")
+        if self.prefill is not None and self.instances:
+            raise UsageError("--instances together with --prefill and --decode", "Leave out one or the other.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of instances, ascending, each once."""
+        if self.prefill is not None:
+            return (self.prefill,)
+        return tuple(sorted(set(self.instances or INSTANCES)))
+
+    def of_trace(self, trace: Trace) -> tuple[Question, Gatherer]:
+        """The question with policies and what instances hold decided, and what gathers the requests for it.
+
+        Raises:
+            MissingColumnError: if the trace lacks what is asked for.
+            UsageError: if blocks are of unknown size.
+        """
+        chosen: Object = self.object or ("block" if "block_hashes" in trace.columns else "session")
+        decided = replace(self, object=chosen, rules=self._rules(trace))
+        if chosen == "session":
+            if self.block_tokens is not None:
+                raise UsageError("--block-size: the trace has no blocks", "Leave it out.")
+            return decided, OfSessions(trace, self.speeds, self.rule)
+        trace.require({"block_hashes"}, "route --object block")
+        if self.hash_by == "session":
+            trace.require({"session"}, "route --hash-by session")
+        size = self.block_tokens or trace.block_size
+        if size is None:
+            raise UsageError("The trace does not say how many tokens a block has", "Say it, as in --block-size 16.")
+        return replace(decided, block_tokens=size), OfBlocks(trace, self.speeds, size)
+
+    def _rules(self, trace: Trace) -> tuple[Rule, ...]:
+        """The policies; without users, the default ones that can do without."""
+        rules = self.rules or tuple(Rule(policy) for policy in PAPER)
+        wanting = [
+            rule for rule in rules if rule.policy in BY_USER and not (rule.policy != "sticky" and self.hash_by == "session")
+        ]
+        if not wanting or "user" in trace.columns:
+            return rules
+        if not self.rules:
+            return tuple(rule for rule in rules if rule not in wanting)
+        raise MissingColumnError(
+            f"--policy {wanting[0].label} needs the column 'user', which the trace does not have",
+            "Name the source column with --map user=COLUMN, or leave the policy out.",
+        )
+
+    def answer(
+        self,
+        gathered: Gathered,
+        gatherer: Gatherer,
+        *,
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Result:
+        """Replay all cells, and tell what was found.
+
+        Args:
+            gathered: the requests of a trace for which `of_trace` has decided.
+            gatherer: what has gathered them.
+            threads: cells replayed at once; the number of processors by default.
+            progress: called with the cells done so far and in total.
+
+        Raises:
+            UsageError: if a capacity makes no sense for them.
+        """
+        stream = prepare(gathered.requests, self.load) if self.prefill is None else prefilled(gathered, self.load)
+        ideal = run(stream, Cell(Rule("round-robin"), 1, UNLIMITED), gathered.prompts)
+        cells = self._cells(self._capacities(ideal.logical_tokens))
+        tried = self._tried(cells[-1]) if self.search else []
+        outcomes = run_all(stream, [*cells, *tried], gathered.prompts, threads=threads, progress=progress)
+        hand_over = None if self.decode is None else decoded(gathered, self.load, self.decode, self.seed)
+        return answer(self, Found(gathered, gatherer, stream, ideal, outcomes[: len(cells)], outcomes[len(cells) :], hand_over))
+
+    def _cells(self, capacities: Sequence[int]) -> list[Cell]:
+        """By policy, then instances, then capacity; the last of a policy is the largest."""
+        return [
+            Cell(
+                rule,
+                instances,
+                capacity,
+                self.cache_policy,
+                self.hash_by if rule.policy == "consistent-hash" else "user",
+                self.seed,
+            )
+            for rule in self.rules
+            for instances in self.sizes
+            for capacity in capacities
+        ]
+
+    def _tried(self, reference: Cell) -> list[Cell]:
+        """The cells of the search, as large as the largest of the others."""
+        return [replace(reference, rule=rule, key="user") for rule in candidates()]
+
+    def _capacities(self, working_set_tokens: int) -> list[int]:
+        """Capacities in tokens, ascending, each once."""
+        if not self.wanted:
+            return list(CAPACITIES)
+        return sorted(
+            {
+                UNLIMITED if one is None else one.tokens(working_set_tokens, self.block_tokens, self.kv_bytes)
+                for one in self.wanted
+            }
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "policies": [rule.label for rule in self.rules],
+            "instances": list(self.sizes),
+            "capacities": ["unlimited" if one is None else one.text for one in self.wanted],
+            "cache_policy": self.cache_policy,
+            "object": self.object,
+            "block_tokens": self.block_tokens,
+            "load": self.load,
+            "hash_by": self.hash_by,
+            "seed": self.seed,
+            "search": self.search,
+            "give_up": self.give_up,
+            "prefill_tokens_per_s": self.speeds.prefill_tokens_per_s,
+            "decode_tokens_per_s": self.speeds.decode_tokens_per_s,
+            "kv_bytes_per_token": self.kv_bytes,
+            "link_gbps": self.link_gbps,
+            "prefill": self.prefill,
+            "decode": self.decode,
+        }
