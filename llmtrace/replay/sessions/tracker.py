@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from llmtrace.summaries.interning import Keys
     from llmtrace.trace import Trace
 
-__all__ = ["KEY_COLUMNS", "LEFT_OUT", "Reconstruction", "SessionTracker"]
+__all__ = ["KEY_COLUMNS", "LEFT_OUT", "Reconstruction", "SessionTracker", "key_of", "session_key"]
 
 KEY_COLUMNS = ("user", "model", "instance", "session")
 """Columns that a session may be confined to."""
@@ -134,8 +134,11 @@ class SessionTracker:
 
     @classmethod
     def given(cls, trace: Trace) -> SessionTracker:
-        """The tracker of the sessions in a trace's column `session`."""
-        return cls(Given(), ("session",), trace.columns)
+        """The tracker of the sessions in a trace's column `session`; one that asks several models is one session for each.
+
+        For a model knows nothing of what another was told.
+        """
+        return cls(Given(), session_key(trace.columns), trace.columns)
 
     @classmethod
     def reconstructing(cls, trace: Trace, rule: Reconstruction, *, wanted_by: str = "sessions") -> SessionTracker:
@@ -171,7 +174,7 @@ class SessionTracker:
         Columns: `session_key` (UInt64); `endpoint_key` (UInt64, where the trace has endpoints); `total_tokens`, input and output
         (-1 in a request that belongs to no session); `left_out`, the number of the reason, else 0.
         """
-        key = _key(frame, self.key)
+        key = key_of(frame, self.key)
         sums = frame.select(_total().alias("total"), _failed(frame))
         reasons = np.select(
             [sums["failed"].to_numpy(), sums["total"].to_numpy() < 0, key == keys.UNKNOWN], [_FAILED, _NO_TOKENS, _NO_KEY], 0
@@ -203,7 +206,12 @@ class SessionTracker:
         )
 
 
-def _key(frame: pl.DataFrame, columns: tuple[str, ...]) -> Keys:
+def session_key(present: Collection[str]) -> tuple[str, ...]:
+    """The columns that tell the sessions of a trace that has these columns, and gives sessions."""
+    return ("session", "model") if "model" in present else ("session",)
+
+
+def key_of(frame: pl.DataFrame, columns: Sequence[str]) -> Keys:
     """One key of several columns; unknown where one of them is null."""
     first, *others = (keys.of(frame[column]) for column in columns)
     key, unknown = first, first == keys.UNKNOWN
