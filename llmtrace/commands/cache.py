@@ -65,6 +65,10 @@ class Replaying:
             metavar="DURATION", help="Also LRU that forgets what was not used for so long, as 5m.", rich_help_panel=_REPLAY
         ),
     ] = None
+    like: Annotated[
+        Literal["llmtrafficlens", "kvcache-simulator", "aiperf", "lmcache"] | None,
+        typer.Option(help="Also the number that this tool prints, by its own definition.", rich_help_panel=_REPLAY),
+    ] = None
     leaves_only: Annotated[
         bool,
         typer.Option(
@@ -76,6 +80,13 @@ class Replaying:
     keep_output: Annotated[
         bool,
         typer.Option("--keep-output", help="Sessions hold their outputs too, as in engines.", rich_help_panel=_REPLAY),
+    ] = False
+
+    reconstruct: Annotated[
+        bool,
+        typer.Option(
+            "--reconstruct", help="Reconstruct sessions even if the trace has some or has hashes.", rich_help_panel=_REPLAY
+        ),
     ] = False
 
     def question(self) -> "Question":
@@ -93,9 +104,11 @@ class Replaying:
             object=self.object,
             leaves_only=self.leaves_only,
             keep_output=self.keep_output,
+            reconstruct=self.reconstruct,
             warmup=share_of("--warmup", self.warmup),
             ttl=self.ttl,
             block_tokens=self.block_size,
+            like=self.like,
             kv_bytes=kv_bytes_per_token(self.kv_bytes_per_token, self.kv_model),
         )
 

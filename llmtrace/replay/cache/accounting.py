@@ -79,7 +79,7 @@ def reused_of_blocks(found: Sizes, input_tokens: Sizes | Integers, block_tokens:
     return np.minimum(found.astype(np.int64) * block_tokens, input_tokens)
 
 
-def of_found_objects(found: Sizes, input_tokens: Integers, reusable_tokens: Integers, *, first: int = 0) -> Hits:
+def of_found_objects(found: Sizes, input_tokens: Sizes | Integers, reusable_tokens: Sizes | Integers, *, first: int = 0) -> Hits:
     """The hits of a replay of objects, see `reused_of_objects`; requests before the `first` that counts warm the cache.
 
     >>> of_found_objects(np.array([-1, 600], np.int32), np.array([600, 900]), np.array([0, 700]))
@@ -89,7 +89,7 @@ def of_found_objects(found: Sizes, input_tokens: Integers, reusable_tokens: Inte
     return count(found[first:] != ABSENT, input_tokens[first:], reused[first:])
 
 
-def of_found_blocks(found: Sizes, input_tokens: Integers, block_tokens: int, *, first: int = 0) -> Hits:
+def of_found_blocks(found: Sizes, input_tokens: Sizes | Integers, block_tokens: int, *, first: int = 0) -> Hits:
     """The hits of a replay of blocks, see `reused_of_blocks`; requests before the `first` that counts warm the cache.
 
     >>> of_found_blocks(np.array([0, 2], np.int32), np.array([900, 900]), 512)

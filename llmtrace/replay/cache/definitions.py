@@ -51,6 +51,7 @@ def definitions(what: str, *, warmup: float, policies: Sequence[str]) -> Mapping
         **{f"{table}.{name}": _CURVE[name] for table in ("histogram", "by_gap") for name in ("policy", "capacity_tokens")},
         **{f"histogram.{name}": sentence for name, sentence in _HISTOGRAM.items()},
         **{f"by_gap.{name}": sentence for name, sentence in _gaps(what, over).items()},
+        **{f"like.{name}": sentence for name, sentence in _LIKE.items()},
         **{f"reuse_skew.{name}": sentence for name, sentence in _skew(what).items()},
     }
 
@@ -63,6 +64,14 @@ _CURVE = {
     "capacity_gib": "Capacity in GiB, at the bytes per token that were given.",
     "hit_requests": "Requests that hit.",
     "reused_tokens": "Input tokens that need not be computed, the numerator of token_hit_ratio_prefix.",
+}
+_LIKE = {
+    "tool": "The tool that prints the number; a note has its definition.",
+    "policy": "Its policy, by its own name.",
+    "capacity_tokens": _CURVE["capacity_tokens"],
+    "capacity_blocks": "Capacity in blocks; null without bound.",
+    "hit_ratio": "The number that it prints, 0 to 1, unrounded.",
+    "remark": "What the number hides.",
 }
 _HISTOGRAM = {
     "hit_ratio_from": "Least ratio of the bin: tokens of a request that need not be computed over its input tokens.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llmtrace.replay.cache.like import DEFINITIONS
 from llmtrace.replay.cache.simulate import ORACLE, TTL
 from llmtrace.wording import counted, either
 
@@ -19,6 +20,7 @@ _LEFT_OUT = {
     "failed_requests": "{count} that failed",
     "no_input_requests": "{count} without known input tokens",
     "too_large_requests": "{count} of more than 2,147,483,647 tokens",
+    "no_key_requests": "{count} of unknown user, model or output tokens",
     "no_session_requests": "{count} without a session",
     "no_block_requests": "{count} without block hashes",
 }
@@ -42,7 +44,9 @@ def notes(
     if not requests.counts.get("replayed_requests"):
         return _nothing(requests)
     found = [
+        _like(parameters),
         _accounting(scalars, requests),
+        _sessions(parameters),
         _left_out(requests),
         _warmup(parameters),
         _blocks(requests),
@@ -52,6 +56,11 @@ def notes(
         _held(requests),
     ]
     return tuple(sentence for sentence in found if sentence)
+
+
+def _like(parameters: Mapping[str, object]) -> str:
+    tool = parameters["like"]
+    return f"like: {DEFINITIONS[tool]}" if isinstance(tool, str) else ""
 
 
 def _nothing(requests: Requests) -> tuple[str, ...]:
@@ -68,6 +77,12 @@ def _accounting(scalars: Mapping[str, Scalar], requests: Requests) -> str:
         f"hits have {full:.1%}. The former (prefix) is compute that is saved, the latter (full) also counts what is new in a "
         "request that hits."
     )
+
+
+def _sessions(parameters: Mapping[str, object]) -> str:
+    if not parameters["reconstruct"]:
+        return ""
+    return "Sessions are reconstructed from users, models, endpoints and lengths (see llmtrace sessions): a guess, not a record."
 
 
 def _left_out(requests: Requests) -> str:

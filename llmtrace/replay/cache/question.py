@@ -13,11 +13,13 @@ from llmtrace.errors import MissingColumnError, UsageError
 from llmtrace.replay.cache import tables
 from llmtrace.replay.cache.capacity import Capacity, capacities
 from llmtrace.replay.cache.definitions import definitions
+from llmtrace.replay.cache.like import TOOLS, like
 from llmtrace.replay.cache.lru_curve import lru_curve
 from llmtrace.replay.cache.notes import notes
 from llmtrace.replay.cache.replay import POLICIES
-from llmtrace.replay.cache.requests import Blocks, Gatherer, Sessions
+from llmtrace.replay.cache.requests import Blocks, Gatherer, Reconstructed, Sessions
 from llmtrace.replay.cache.simulate import IDEAL, ORACLE, TTL, Run, Settings, simulate
+from llmtrace.replay.sessions.tracker import Reconstruction, SessionTracker
 from llmtrace.result import Result
 
 if TYPE_CHECKING:
@@ -48,10 +50,12 @@ class Question:
         object: what is cached; None takes blocks if the trace has them.
         leaves_only: whether of blocks only those may go that no block in the cache continues.
         keep_output: whether a session holds its outputs too.
+        reconstruct: whether sessions are reconstructed even if the trace has them.
         warmup: the share of the requests that warms the cache and is not counted.
         ttl: the time to live of the policy `ttl`, such as `5m`.
         block_tokens: tokens per block, where the trace does not say.
         kv_bytes: bytes that a token takes, if known.
+        like: a tool of `like.TOOLS` whose number is told too.
 
     Raises:
         UsageError: if they make no sense together.
@@ -64,10 +68,12 @@ class Question:
     object: Object | None = None
     leaves_only: bool = False
     keep_output: bool = False
+    reconstruct: bool = False
     warmup: float = 0.0
     ttl: str | None = None
     block_tokens: int | None = None
     kv_bytes: int | None = None
+    like: str | None = None
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -80,16 +86,26 @@ class Question:
             raise UsageError(f"--warmup {self.warmup:g}: not a share from 0 to below 1", "Give for example 0.5 or 50%.")
         if self.block_tokens is not None and self.block_tokens <= 0:
             raise UsageError(f"--block-size {self.block_tokens}: not above zero", "Give the tokens of a block, such as 16.")
+        if self.like is not None and self.like not in TOOLS:
+            raise UsageError(f"--like {self.like}: there is no such tool", f"Choose one of: {', '.join(TOOLS)}.")
         self._check_object()
         _ = self.ttl_us
 
     def _check_object(self) -> None:
         if self.object == "session" and self.leaves_only:
             raise UsageError("--leaves-only: sessions have no leaves", "Leave it out, or replay blocks with --object block.")
+        if self.object == "session" and self.like is not None:
+            raise UsageError(
+                f"--like {self.like}: it replays blocks, not sessions", "Leave it out, or give a trace with block hashes."
+            )
         if self.object == "session" and self.block_tokens is not None:
             raise UsageError("--block-size: sessions have no blocks", "Leave it out, or replay blocks with --object block.")
         if self.object == "block" and self.keep_output:
-            raise UsageError("--keep-output: block hashes are of inputs alone", "Leave it out, or replay sessions.")
+            raise UsageError(
+                "--keep-output: block hashes are of inputs alone", "Leave it out, or replay sessions with --object session."
+            )
+        if self.object == "block" and self.reconstruct:
+            raise UsageError("--reconstruct: blocks belong to no sessions", "Leave it out, or replay sessions.")
         if self.object == "block" and "belady-size" in self.policies:
             raise UsageError("--policy belady-size: blocks are all of one size", "Take belady or oracle for blocks.")
 
@@ -122,18 +138,30 @@ class Question:
             MissingColumnError: if the trace has nothing of the kind.
             UsageError: if the options do not fit what is cached, or blocks are of unknown size.
         """
-        chosen = self.object or ("block" if "block_hashes" in columns else "session")
-        by_model = "model" in columns
-        if chosen == "session":
-            if "session" not in columns:
-                raise _nothing_cached(self.object, columns)
-            return replace(self, object=chosen), Sessions(keep_output=self.keep_output, by_model=by_model)
-        if "block_hashes" not in columns:
-            raise _nothing_cached(self.object, columns)
-        size = self.block_tokens or block_tokens
-        if size is None:
+        wants_blocks = self.object == "block" or (self.object is None and not self.reconstruct)
+        if wants_blocks and "block_hashes" in columns:
+            return self._of_blocks(columns, self.block_tokens or block_tokens)
+        if self.object == "block":
+            raise _nothing_cached("block", columns)
+        return self._of_sessions(columns)
+
+    def _of_blocks(self, columns: Collection[str], block_tokens: int | None) -> tuple[Question, Gatherer]:
+        if block_tokens is None:
             raise UsageError("The trace does not say how many tokens a block has", "Say it, as in --block-size 16.")
-        return replace(self, object=chosen, block_tokens=size), Blocks(block_tokens=size, by_model=by_model)
+        asked = replace(self, object="block", block_tokens=block_tokens)
+        return asked, Blocks(block_tokens=block_tokens, by_model="model" in columns)
+
+    def _of_sessions(self, columns: Collection[str]) -> tuple[Question, Gatherer]:
+        """Sessions of the trace, or reconstructed ones where it has none."""
+        is_given = "session" in columns and not self.reconstruct
+        asked = replace(self, object="session", reconstruct=not is_given)
+        if is_given:
+            return asked, Sessions(keep_output=self.keep_output, by_model="model" in columns)
+        rule = Reconstruction()
+        if any(column not in columns for column in rule.key(columns)):
+            raise _nothing_cached(self.object, columns)
+        tracker = SessionTracker(rule.rings(), rule.key(columns), columns)
+        return asked, Reconstructed(tracker, keep_output=self.keep_output)
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -157,7 +185,9 @@ class Question:
         first = int(Fraction(str(self.warmup)) * requests.input_tokens.size)
         settings = Settings(first, self.ttl_us, self.leaves_only)
         outcomes = simulate(requests, [*runs, Run(IDEAL, None)], settings, threads)
+        told = {} if self.like is None else {"like": like(self.like, requests, sizes, threads)}
         found = {
+            **told,
             "curve": tables.curve(outcomes, requests, self.kv_bytes),
             "by_capacity": tables.by_capacity(outcomes),
             "lru_curve": lru_curve(requests, first),
@@ -172,7 +202,7 @@ class Question:
             parameters=self.parameters,
             scalars=scalars,
             tables=found,
-            primary="curve",
+            primary=next(iter(found)),
             notes=notes(requests, scalars, self.parameters, sizes),
             definitions=definitions(what, warmup=self.warmup, policies=(*self.chosen, IDEAL)),
             shown=("by_capacity",),
@@ -187,19 +217,24 @@ class Question:
             "object": self.object,
             "leaves_only": self.leaves_only,
             "keep_output": self.keep_output,
+            "reconstruct": self.reconstruct,
             "warmup": self.warmup,
             "ttl": self.ttl,
             "block_tokens": self.block_tokens,
             "kv_bytes_per_token": self.kv_bytes,
+            "like": self.like,
         }
 
 
 def _nothing_cached(wanted: Object | None, columns: Collection[str]) -> MissingColumnError:
     """The error for a trace that does not say what its requests share."""
-    names = {None: "'session' or 'block_hashes'", "session": "'session'", "block": "'block_hashes'"}[wanted]
+    if wanted == "block":
+        return MissingColumnError.among(["block_hashes"], columns, "cache --object block")
+    hashes = "'block_hashes', " if wanted is None else ""
     return MissingColumnError(
-        f"cache needs the column {names}, which the trace does not have: what requests have in common",
-        f"The trace has: {', '.join(columns)}. Name the source column with --map session=COLUMN if it is called otherwise.",
+        f"cache needs one of the columns {hashes}'session' and 'user', which the trace does not have: what requests share, or "
+        "whose they are, so that sessions can be reconstructed",
+        f"The trace has: {', '.join(columns)}. Name the source column with --map CANONICAL=COLUMN if it is called otherwise.",
     )
 
 

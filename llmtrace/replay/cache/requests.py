@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from llmtrace.replay.cache.stream import Ids, Offsets, Sizes, Stream
+    from llmtrace.replay.sessions.tracker import SessionTracker
+    from llmtrace.summaries.interning import Keys
 
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["Blocks", "Gatherer", "Requests", "Sessions"]
+__all__ = ["Blocks", "Gatherer", "Reconstructed", "Requests", "Sessions"]
 
 MOST = np.iinfo(np.int32).max
 """Uses that a replay can number, and tokens that a request can have in it."""
@@ -110,7 +112,7 @@ class Gatherer(ABC):
 
     def prepare(self, frame: pl.DataFrame) -> pl.DataFrame:
         """What `add` takes, made of a part's frame: on whatever thread has read it."""
-        named = frame.with_columns(pl.col("model").fill_null("")) if self.by_model else frame
+        named = self._named(frame)
         size = self._size()
         tokens = pl.col("input_tokens").fill_null(0)
         why = (
@@ -141,12 +143,16 @@ class Gatherer(ABC):
         taken = frame.filter(pl.col("why") == _TAKEN)
         self._put("times_us", taken["time_us"].to_numpy())
         self._put("input_tokens", taken["input_tokens"].to_numpy().astype(np.int32))
-        self._take(taken)
+        self._take(taken, frame)
         self._check_room()
 
     @abstractmethod
     def requests(self) -> Requests:
         """All that was added."""
+
+    def _named(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The frame with what tells objects apart."""
+        return frame.with_columns(pl.col("model").fill_null("")) if self.by_model else frame
 
     @abstractmethod
     def _size(self) -> pl.Expr:
@@ -161,8 +167,8 @@ class Gatherer(ABC):
         """What it uses."""
 
     @abstractmethod
-    def _take(self, taken: pl.DataFrame) -> None:
-        """Keep what the requests use."""
+    def _take(self, taken: pl.DataFrame, frame: pl.DataFrame) -> None:
+        """Keep what the requests that are taken use, of all in the frame."""
 
     def _put(self, name: str, values: npt.NDArray[Any]) -> None:
         self._lots.setdefault(name, []).append(values)
@@ -229,11 +235,50 @@ class Sessions(Gatherer):
     def _object(self) -> list[pl.Expr]:
         return [keys.key("session", *(["model"] if self.by_model else [])).alias("object")]
 
-    def _take(self, taken: pl.DataFrame) -> None:
-        ids = self._interner.add(taken["object"].to_numpy())
-        self._put("ids", ids)
+    def _take(self, taken: pl.DataFrame, frame: pl.DataFrame) -> None:
+        self._put("ids", self._interner.add(self._objects(taken, frame)))
         if self.keep_output:
             self._put("sizes", taken["size"].to_numpy().astype(np.int32))
+
+    def _objects(self, taken: pl.DataFrame, frame: pl.DataFrame) -> Keys:  # noqa: ARG002
+        """The key of the session of each request that is taken."""
+        found: Keys = taken["object"].to_numpy()
+        return found
+
+
+class Reconstructed(Sessions):
+    """The same with sessions that are found while the trace is read, as in `llmtrace sessions`.
+
+    Args:
+        tracker: what finds them.
+        keep_output: see `Sessions`.
+    """
+
+    unknown: ClassVar[str] = "no_key_requests"
+
+    def __init__(self, tracker: SessionTracker, *, keep_output: bool) -> None:
+        """Hold nothing."""
+        super().__init__(keep_output=keep_output, by_model=False)
+        self._tracker = tracker
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What tells users, models and endpoints apart too."""
+        return self._tracker.columns | {"status"}
+
+    def _named(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return self._tracker.prepare(frame)
+
+    def _is_unknown(self) -> pl.Expr:
+        return pl.col("left_out") > 0
+
+    def _object(self) -> list[pl.Expr]:
+        return [pl.col("timestamp"), pl.col("^(session_key|endpoint_key|total_tokens|left_out)$")]
+
+    def _objects(self, taken: pl.DataFrame, frame: pl.DataFrame) -> Keys:  # noqa: ARG002
+        sessions = self._tracker.add(frame).session
+        found: Keys = sessions[frame["why"].to_numpy() == _TAKEN].astype(np.uint64)
+        return found
 
 
 class Blocks(Gatherer):
@@ -267,9 +312,9 @@ class Blocks(Gatherer):
         return pl.col("block_hashes").list.len().fill_null(0) == 0
 
     def _object(self) -> list[pl.Expr]:
-        return ["block_hashes", *([keys.key("model").alias("object")] if self.by_model else [])]  # type: ignore[list-item]
+        return [pl.col("block_hashes"), *([keys.key("model").alias("object")] if self.by_model else [])]
 
-    def _take(self, taken: pl.DataFrame) -> None:
+    def _take(self, taken: pl.DataFrame, frame: pl.DataFrame) -> None:  # noqa: ARG002
         offsets, hashes = list_parts(taken["block_hashes"])
         lengths = np.diff(offsets)
         if self.by_model:

@@ -21,6 +21,7 @@ __all__ = ["figures", "names"]
 
 _MODULES = {
     "burstiness": "llmtrace.report.figures.burstiness",
+    "cache": "llmtrace.report.figures.cache",
     "evolution": "llmtrace.report.figures.evolution",
     "hit-dist": "llmtrace.report.figures.hit_dist",
     "latency": "llmtrace.report.figures.latency",

@@ -23,11 +23,21 @@ if TYPE_CHECKING:
     from llmtrace.result import Result
 
 START = datetime(2025, 4, 11)
-NOTHING = {"model": "m", "session": "s", "output_tokens": 1, "status": None, "block_hashes": None}
+NOTHING = {
+    "user": "u",
+    "endpoint": "chat",
+    "model": "m",
+    "session": "s",
+    "output_tokens": 1,
+    "status": None,
+    "block_hashes": None,
+}
 SCHEMA: dict[str, Any] = {
     "timestamp": pl.Datetime("us"),
     "input_tokens": pl.Int64,
     "output_tokens": pl.Int64,
+    "user": pl.String,
+    "endpoint": pl.String,
     "model": pl.String,
     "session": pl.String,
     "status": pl.String,
@@ -284,6 +294,14 @@ def test_capacities_in_other_units() -> None:
     assert curve["capacity_gib"].to_list() == pytest.approx([20 * 100 / 2**30, 40 * 100 / 2**30, 60 * 100 / 2**30])
 
 
+def test_the_number_of_another_tool_comes_first() -> None:
+    rows = frame([{"input_tokens": 15, "block_hashes": [1, 2]}] * 2)
+    result = ask(blocks("lru", 3, like="aiperf"), rows)
+    assert (result.primary, result.table()["hit_ratio"].to_list()) == ("like", [0.5])
+    assert result.notes[0].startswith("like: AIPerf 0.13.0")
+    assert ratios(result, "ideal") == [(0.5, 0.5, 0.5)]
+
+
 def test_without_requests_nothing_is_known() -> None:
     for question in (sessions("lru oracle", 24), blocks("lru", 3), Question(ttl="5m")):
         result = ask(question, frame([]))
@@ -295,7 +313,7 @@ def test_without_requests_nothing_is_known() -> None:
 
 def test_everything_in_the_result_is_defined() -> None:
     rows = frame([{"input_tokens": 10, "block_hashes": [1]}] * 3)
-    for question in (sessions("lru oracle", 24, kv_bytes=10), blocks("lru ttl", 3, ttl="5m", kv_bytes=10)):
+    for question in (sessions("lru oracle", 24, kv_bytes=10), blocks("lru ttl", 3, ttl="5m", kv_bytes=10, like="lmcache")):
         result = ask(question, rows)
         named = {*result.scalars, *(f"{name}.{column}" for name, table in result.tables.items() for column in table.columns)}
         assert named - set(result.definitions) == set()
@@ -308,16 +326,35 @@ def test_blocks_are_taken_where_there_are_hashes_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "columns", "names"),
+    ("wanted", "columns", "message"),
     [
-        (None, "user", "'session' or 'block_hashes'"),
-        ("session", "block_hashes", "'session'"),
-        ("block", "session", "'block_hashes'"),
+        (None, "model", "cache needs one of the columns 'block_hashes', 'session' and 'user', which"),
+        ("session", "block_hashes model", "cache needs one of the columns 'session' and 'user', which"),
+        ("block", "session", "cache --object block needs the column 'block_hashes', which"),
     ],
 )
-def test_a_trace_that_says_nothing_of_the_kind(wanted: Literal["session", "block"] | None, columns: str, names: str) -> None:
-    with pytest.raises(MissingColumnError, match=f"cache needs the column {names}, which"):
+def test_a_trace_that_says_nothing_of_the_kind(wanted: Literal["session", "block"] | None, columns: str, message: str) -> None:
+    with pytest.raises(MissingColumnError, match=message):
         Question(object=wanted).of_trace(columns.split(), 16)
+
+
+def test_sessions_are_reconstructed_where_the_trace_has_none() -> None:
+    # 130 tokens continue the 120 and 5 before, more than the 100 and 20 of the first request; 120 are not more than those;
+    # another user has nothing to continue.
+    sizes = [("u", 100, 20), ("v", 130, 1), ("u", 120, 5), ("u", 130, 9), (None, 500, 1), ("u", 200, None)]
+    rows = frame([{"user": user, "input_tokens": size, "output_tokens": out} for user, size, out in sizes])
+    result = ask(sessions("lru", 1_000), rows[:2], rows[2:], columns="user model endpoint")
+    assert ratios(result, "ideal") == [(1 / 4, 130 / 480, 120 / 480)]
+    assert result.scalars["sessions_or_blocks"] == 3
+    assert result.scalars["working_set_tokens"] == 100 + 130 + 120
+    assert "Left out of 6 requests: 2 of unknown user, model or output tokens." in result.notes
+    assert any(note.startswith("Sessions are reconstructed") for note in result.notes)
+    kept = ask(sessions("lru", 1_000, keep_output=True), rows, columns="user model endpoint")
+    assert ratios(kept, "ideal")[0][2] == 125 / 480
+    # The trace's own sessions are taken unless told otherwise.
+    assert ask(sessions("lru", 1_000), rows).scalars["sessions_or_blocks"] == 1
+    again = ask(sessions("lru", 1_000, reconstruct=True), rows)
+    assert again.tables["curve"].equals(result.tables["curve"])
 
 
 def test_blocks_of_unknown_size() -> None:
@@ -340,6 +377,9 @@ def test_blocks_of_unknown_size() -> None:
         ({"object": "session", "leaves_only": True}, "--leaves-only: sessions have no leaves"),
         ({"object": "session", "block_tokens": 5}, "--block-size: sessions have no blocks"),
         ({"object": "block", "keep_output": True}, "--keep-output: block hashes are of inputs alone"),
+        ({"object": "block", "reconstruct": True}, "--reconstruct: blocks belong to no sessions"),
+        ({"object": "session", "like": "aiperf"}, "--like aiperf: it replays blocks, not sessions"),
+        ({"like": "vidur"}, "--like vidur: there is no such tool"),
         ({"object": "block", "policies": ("belady-size",)}, "--policy belady-size: blocks are all of one size"),
     ],
 )
