@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style
+from llmtrace.report import style, ticks
+from llmtrace.report.curves import with_breaks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from llmtrace.result import Result
@@ -24,13 +23,11 @@ __all__ = ["FIGURES"]
 GRID = 32
 """Hexagons across, as in the paper."""
 WINDOW_S = 300
-TICKS_S = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h", 21_600: "6 h", 86_400: "1 d"}
 FITS = {"exponential": "exponential", "gamma": "gamma", "weibull": "Weibull", "lognormal": "lognormal"}
 ROOM = 1.08
 """How far an axis reaches beyond the highest value, which would be cut in half otherwise."""
 NARROW = 5
 """An axis that reaches less than so many times from end to end has hardly a power of ten to show."""
-WIDE, MOST_TICKS = 100, 7
 LOWEST = 0.2
 """How far a survival function is drawn below the last empirical value that is not zero, as a share of it."""
 
@@ -45,10 +42,7 @@ def dispersion(result: Result) -> Figure:
     style.log_axis(axes, "Width of the window", prefixes=False)
     measured = style.line(axes, shown["window_s"].to_numpy(), shown["index_of_dispersion"], style.LINES[0], marked=True)
     poisson = axes.axhline(1, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
-    low, high = shown["window_s"][0], shown["window_s"][-1]
-    ticks = {at: text for at, text in TICKS_S.items() if low <= at <= high}
-    axes.set_xticks(list(ticks), list(ticks.values()))
-    axes.set_xticks([], minor=True)
+    ticks.of_durations(axes.xaxis, shown["window_s"][0], shown["window_s"][-1])
     _log_y(axes, "Index of dispersion")
     style.legend(drawing, [measured, poisson], ["this trace", "Poisson stream"])
     return drawing
@@ -97,7 +91,7 @@ def cv_over_time(result: Result) -> Figure:
     table = result.tables.get("cv_windows", pl.DataFrame())
     if table.is_empty() or table["cv"].null_count() == table.height:
         raise style.NoDataError("no window of 5 minutes has gaps that vary")
-    shown = _with_breaks(table)
+    shown = with_breaks(table, WINDOW_S)
     drawing, (above, below) = style.figure(result, panels=2, panel_in=1.35)
     times = style.time_axis(below, shown["time"])
     style.line(above, times, shown["requests_per_s"], style.LINES[0])
@@ -122,7 +116,7 @@ def survival(result: Result) -> Figure:
         axes.set_xlabel("Gap between requests (s)")
     else:
         style.log_axis(axes, "Gap between requests (s)", prefixes=False)
-        _tick(axes.xaxis, (gaps[0], gaps[-1]))
+        ticks.of_powers(axes.xaxis, (gaps[0], gaps[-1]))
     lines = [style.line(axes, gaps, shown["empirical"], ("#222222", "-", ""))]
     fitted = [name for name in FITS if shown[name].null_count() < shown.height]
     looks = style.LINES[: len(fitted)]
@@ -164,7 +158,7 @@ def _hours(result: Result) -> pl.DataFrame:
 
 def _load_axes(axes: Axes) -> None:
     style.log_axis(axes, "Mean requests per hour (valid hours)", prefixes=True)
-    _tick(axes.xaxis, axes.get_xlim())
+    ticks.of_powers(axes.xaxis, axes.get_xlim())
     _log_y(axes, "Mean hourly CV of positive gaps")
     axes.axhline(1, color="#999999", linewidth=0.6, zorder=1)
 
@@ -176,20 +170,4 @@ def _log_y(axes: Axes, label: str) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    _tick(axes.yaxis, axes.get_ylim())
-
-
-def _tick(axis: Axis, limits: tuple[float, float]) -> None:
-    """Ticks of a logarithmic axis: powers of ten, few enough to read; 2 and 5 too where there are few; else even steps."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
-
-    ratio = limits[1] / limits[0]
-    powers = LogLocator(subs=(1, 2, 5)) if ratio < WIDE else LogLocator(numticks=MOST_TICKS)
-    axis.set_major_locator(MaxNLocator(MOST_TICKS) if ratio < NARROW else powers)
-
-
-def _with_breaks(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with a row of nulls after every window that the next one does not follow, so that a line breaks there."""
-    step = WINDOW_S if table["time"].dtype.is_numeric() else timedelta(seconds=WINDOW_S)
-    last = table.filter(pl.col("time").diff().shift(-1) > step * 1.5)
-    return pl.concat([table, last.select(pl.col("time") + step)], how="diagonal").sort("time")
+    ticks.of_powers(axes.yaxis, axes.get_ylim())

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style
+from llmtrace.report import style, ticks
+from llmtrace.report.curves import distributions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +34,6 @@ LEAST_RANGE = 2.0
 """Colours span so many times the shortest TTFT at least, so that cells that hardly differ look alike."""
 LOWEST_SHARE = 1e-5
 """A logarithmic axis of shares reaches no further down, and else half as far again as the lowest share."""
-NARROW, MOST_TICKS = 8, 7
-"""An axis that reaches less than so many times from end to end has ticks at 3 and 7 too; and how many ticks there are at most."""
 
 
 def histogram(result: Result) -> Figure:
@@ -168,22 +167,10 @@ def _cdf(result: Result, scope: str, labels: Callable[[Sequence[str]], list[str]
     curves = table.filter(pl.col("scope").is_in(["all", scope]))
     if curves.filter(pl.col("scope") == scope).is_empty():
         raise style.NoDataError(f"no request of a known {scope.replace('_', ' ')} has a hit ratio")
-    names = curves["name"].drop_nulls().unique(maintain_order=True).to_list()
     drawing, (axes,) = style.figure(result)
-    lines = []
-    for name, look in zip([None, *names], [style.OVERALL, *_looks(len(names))], strict=True):
-        curve = curves.filter(pl.col("name").eq_missing(pl.lit(name, pl.String)))
-        ratios, shares = ([0.0, *curve[column]] for column in ("hit_ratio", "cumulative_ratio"))
-        lines.append(style.line(axes, np.array(ratios), pl.Series(shares), look, marked=True))
+    distributions(drawing, axes, curves, by="name", value="hit_ratio", labels=labels, from_zero=True)
     _ratio_axis(axes, "Hit ratio of a request (cached / input tokens)")
-    style.share_axis(axes, "Share of requests")
-    style.legend(drawing, lines, ["all requests", *labels(names)])
     return drawing
-
-
-def _looks(number: int) -> list[tuple[str, object, str]]:
-    """A look for each of so many lines; beyond those there are, they begin again."""
-    return [style.LINES[place % len(style.LINES)] for place in range(number)]
 
 
 def _hexagons(result: Result, what: str, requests: NDArray[np.number], ratios: Floats, counts: NDArray[np.number]) -> Figure:
@@ -227,7 +214,7 @@ def _heat_map(axes: Axes, grid: Floats, edges: NDArray[np.int64]) -> None:
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
     bar.set_label("Median TTFT (s)")
     bar.outline.set_visible(False)
-    bar.ax.yaxis.set_major_locator(FixedLocator(_ticks(*norm_limits)))
+    bar.ax.yaxis.set_major_locator(FixedLocator(ticks.round_numbers(*norm_limits)))
     bar.ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
 
@@ -243,17 +230,5 @@ def _tick(axes: Axes, values: pl.DataFrame) -> None:
     known = values.unpivot().drop_nulls()["value"].to_numpy()
     low, high = known.min() / 1.5, known.max() * 1.5
     axes.set_ylim(low, high)
-    axes.set_yticks(_ticks(low, high))
+    axes.set_yticks(ticks.round_numbers(low, high))
     axes.set_yticks([], minor=True)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two others, close together where these are.
-
-    >>> _ticks(0.19, 0.6), _ticks(0.1, 30)
-    ([0.2, 0.3, 0.5], [0.1, 0.5, 2.0, 10.0])
-    """
-    steps = (1, 2, 3, 5, 7) if high < NARROW * low else (1, 2, 5)
-    found = [float(f"{step}e{power}") for power in range(-6, 4) for step in steps]
-    inside = [tick for tick in found if low <= tick <= high]
-    return inside[:: 1 + (len(inside) - 1) // MOST_TICKS]

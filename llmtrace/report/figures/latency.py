@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style
+from llmtrace.report import style, ticks
+from llmtrace.report.curves import distributions, with_breaks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
@@ -30,8 +29,7 @@ MILLI = 1_000
 CORNERS = ((0.0, 1 / 3), (-1 / 2, 1 / 6), (-1 / 2, -1 / 6), (0.0, -1 / 3), (1 / 2, -1 / 6), (1 / 2, 1 / 6))
 """The corners of a hexagon around its centre, in steps of its lattice."""
 PREFILL_BELOW_S = 300
-NARROW, WIDE, MOST_TICKS = 5, 100, 6
-"""An axis that reaches less than `NARROW` times from end to end has even steps, up to `WIDE` times also ticks at 2 and 5."""
+MOST_TICKS = 6
 LEAST_SPREAD = 1.01
 """A scale of colours reaches at least so many times from end to end."""
 FRAME = 0.02
@@ -112,7 +110,8 @@ def over_time(result: Result) -> Figure:
     found = _shown(table, ("ttft", "duration", "tpot"))
     if not found:
         raise style.NoDataError("no request has a latency")
-    shown = _with_breaks(table, result.scalars.get("interval_s"))
+    interval_s = result.scalars.get("interval_s")
+    shown = with_breaks(table, interval_s) if isinstance(interval_s, (int, float)) else table
     drawing, panels = style.figure(result, panels=len(found), panel_in=1.25 if len(found) > 1 else 1.9)
     times = style.time_axis(panels[-1], shown["time"])
     for axes, (name, (label, per_second)) in zip(panels, found.items(), strict=True):
@@ -158,19 +157,14 @@ def _cdf(result: Result, curves: pl.DataFrame, label: str, *, logarithmic: bool 
     models = named[: len(style.LINES)]
     few = f"{len(models)} of {len(named)} models" if len(models) < len(named) else ""
     drawing, (axes,) = style.figure(result, remark=" · ".join(words for words in (remark, few) if words))
-    looks = [style.OVERALL, *style.LINES[: len(models)]] if models else [style.LINES[0]]
-    lines = []
-    for model, look in zip([None, *models], looks, strict=True):
-        curve = curves.filter(pl.col("model").eq_missing(pl.lit(model, pl.String)))
-        lines.append(style.line(axes, curve["value"].to_numpy(), curve["cumulative_ratio"], look, marked=bool(models)))
+    shown = curves.filter(pl.col("model").is_null() | pl.col("model").is_in(models))
+    distributions(drawing, axes, shown, by="model", value="value")
     if logarithmic and _positive(curves, "value"):
         style.log_axis(axes, label, prefixes=False)
-        _tick(axes.xaxis, axes.get_xlim())
+        ticks.of_powers(axes.xaxis, axes.get_xlim(), MOST_TICKS)
     else:
         axes.set_xlabel(label)
         axes.set_xlim(0, None if logarithmic else 1)
-    style.share_axis(axes, "Share of requests")
-    style.legend(drawing, lines, ["all requests", *style.names(models)])
     return drawing
 
 
@@ -254,7 +248,7 @@ def _shown(table: pl.DataFrame, names: tuple[str, ...]) -> dict[str, tuple[str, 
 
 def _log_y(axes: Axes, label: str) -> None:
     style.log_axis(axes, label, prefixes=False, vertical=True)
-    _tick(axes.yaxis, axes.get_ylim())
+    ticks.of_powers(axes.yaxis, axes.get_ylim(), MOST_TICKS)
 
 
 def _norm(values: pl.Series, low: float | None = None, high: float | None = None) -> LogNorm:
@@ -281,30 +275,9 @@ def _color_bar(axes: Axes, mesh: ScalarMappable, label: str) -> None:
     bar.outline.set_visible(False)
     bar.ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
-    _tick(bar.ax.yaxis, (low, high))
-
-
-def _tick(axis: Axis, limits: tuple[float, float]) -> None:
-    """Ticks of a logarithmic axis, few enough to read."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-
-    ratio = limits[1] / limits[0]
-    if ratio < NARROW:
-        axis.set_major_locator(MaxNLocator(MOST_TICKS, steps=[1, 2, 5, 10]))
-        axis.set_minor_locator(NullLocator())
-    else:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if ratio < WIDE else LogLocator(numticks=MOST_TICKS))
+    ticks.of_powers(bar.ax.yaxis, (low, high), MOST_TICKS)
 
 
 def _edges(starts: pl.Series, step: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """The edges of cells from zero to the last one that is shown."""
     return np.arange(int(starts.to_numpy().max()) // step + 2, dtype=np.int64) * step
-
-
-def _with_breaks(table: pl.DataFrame, interval_s: object) -> pl.DataFrame:
-    """The table with a row of nulls after every interval that the next one does not follow, so that a line breaks there."""
-    if not isinstance(interval_s, (int, float)):
-        return table
-    step = interval_s if table["time"].dtype.is_numeric() else timedelta(seconds=interval_s)
-    last = table.filter(pl.col("time").diff().shift(-1) > step * 1.5)
-    return pl.concat([table, last.select(pl.col("time") + step)], how="diagonal").sort("time")

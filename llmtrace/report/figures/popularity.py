@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style
+from llmtrace.report import style, ticks
 from llmtrace.report.figures.rasters import model_access, user_access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from numpy.typing import NDArray
@@ -34,9 +33,8 @@ LOOKS = {("model", "requests"): 0, ("model", "tokens"): 1, ("user", "requests"):
 FIT = "#222222"
 ROOM = 1.4
 """How far a logarithmic axis reaches beyond the outermost value, as a factor."""
-FEW_DECADES = 100
-"""An axis that reaches less far, from end to end, has ticks at 2 and 5 too."""
-NARROW, MOST_TICKS = 8, 7
+FEW_RANKS = 8
+"""Fewer ranks have a tick each."""
 
 
 def rank_frequency(result: Result) -> Figure:
@@ -50,7 +48,7 @@ def rank_frequency(result: Result) -> Figure:
         lines = [_ranked(axes, curves[kind, by], LOOKS["model", by], "ratio") for by in shown]
         lines += _fitted(axes, curves[kind, "requests"])
         style.log_axis(axes, f"Share of the {kind}", prefixes=False, vertical=True)
-        _tick(axes.yaxis, axes.get_ylim())
+        ticks.of_powers(axes.yaxis, axes.get_ylim())
     _rank_axis(panels[-1], curves)
     names = [f"by {by}" for of, by in curves if of == kinds[-1]]
     style.legend(drawing, lines, [*names, "c·rank^-s, by requests"][: len(lines)])
@@ -193,11 +191,11 @@ def _rank_axis(axes: Axes, curves: Mapping[tuple[str, str], pl.DataFrame]) -> No
     style.log_axis(axes, "Rank", prefixes=True)
     last = max(int(curve["rank"][-1]) for curve in curves.values())
     axes.set_xlim(1 / 1.1, max(last, 2) * 1.1)
-    if last < NARROW:
+    if last < FEW_RANKS:
         axes.set_xticks(range(1, last + 1))
         axes.set_xticks([], minor=True)
     else:
-        _tick(axes.xaxis, axes.get_xlim())
+        ticks.of_powers(axes.xaxis, axes.get_xlim())
 
 
 def _lengths(result: Result, points: Points, of: str, remark: str) -> Figure:
@@ -251,14 +249,5 @@ def _limits(values: Floats) -> tuple[float, float]:
 
 
 def _tick_both(axes: Axes) -> None:
-    _tick(axes.xaxis, axes.get_xlim())
-    _tick(axes.yaxis, axes.get_ylim())
-
-
-def _tick(axis: Axis, limits: tuple[float, float]) -> None:
-    """Ticks of a logarithmic axis: powers of ten, few enough to read; 2 and 5 too where there are few; else even steps."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
-
-    ratio = limits[1] / limits[0]
-    powers = LogLocator(subs=(1, 2, 5)) if ratio < FEW_DECADES else LogLocator(numticks=MOST_TICKS)
-    axis.set_major_locator(MaxNLocator(MOST_TICKS) if ratio < NARROW else powers)
+    ticks.of_powers(axes.xaxis, axes.get_xlim())
+    ticks.of_powers(axes.yaxis, axes.get_ylim())

@@ -7,24 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style
+from llmtrace.report import style, ticks
 from llmtrace.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from llmtrace.result import Result
 
 __all__ = ["FIGURES"]
 
-TICKS_S = {0.001: "1 ms", 0.1: "0.1 s", 1: "1 s", 60: "1 min", 3_600: "1 h", 86_400: "1 d", 2_592_000: "30 d", 31_536_000: "1 y"}
-MORE_TICKS_S = {0.01: "10 ms", 10: "10 s", 600: "10 min"}
-"""Between them, where an axis is not longer than `LONG`."""
-LONG = 10**8
 ANCHORS_S = {60.0: "1 min", 3_600.0: "1 h", 43_200.0: "12 h"}
 """The times that the paper points at."""
 UNITS_S = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -100,7 +95,7 @@ def by_month(result: Result) -> Figure:
     style.log_axis(axes, "Gap of a user", prefixes=False, vertical=True)
     limits = float(table["p10_s"].to_numpy().min()) / BAND_ROOM, float(table["p90_s"].to_numpy().max()) * BAND_ROOM
     axes.set_ylim(*limits)
-    _tick(axes.yaxis, *limits)
+    ticks.of_durations(axes.yaxis, *limits)
     patches = [Patch(color=color, linewidth=0) for _, _, color in reversed(BANDS)]
     style.legend(drawing, [line, *patches], ["p50", "p25 to p75", "p10 to p90"])
     return drawing
@@ -176,12 +171,4 @@ def _ttl_axis(axes: Axes, table: pl.DataFrame) -> None:
     style.log_axis(axes, "Time to live (TTL)", prefixes=False)
     limits = float(table["ttl_s"][0]), float(table["ttl_s"][-1])
     axes.set_xlim(*limits)
-    _tick(axes.xaxis, *limits)
-
-
-def _tick(axis: Axis, low: float, high: float) -> None:
-    """Ticks at times that people name."""
-    named = TICKS_S if high > LONG * low else TICKS_S | MORE_TICKS_S
-    ticks = {at: text for at, text in sorted(named.items()) if low <= at <= high}
-    axis.set_ticks(list(ticks), list(ticks.values()))
-    axis.set_ticks([], minor=True)
+    ticks.of_durations(axes.xaxis, *limits)

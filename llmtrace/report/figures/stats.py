@@ -10,6 +10,7 @@ import polars as pl
 
 from llmtrace.report import style
 from llmtrace.report.caption import is_relative
+from llmtrace.report.curves import distributions
 from llmtrace.report.units import per
 
 if TYPE_CHECKING:
@@ -226,11 +227,6 @@ def _cdf(result: Result, column: str, label: str, *, prefixes: bool) -> Figure:
     models = curves["model"].drop_nulls().unique(maintain_order=True).head(MODELS).to_list()
     drawing, (axes,) = style.figure(result)
     style.log_axis(axes, label, prefixes=prefixes)
-    looks = [style.OVERALL, *style.LINES[: len(models)]] if models else [style.LINES[0]]
-    lines = []
-    for model, look in zip([None, *models], looks, strict=True):
-        curve = curves.filter(pl.col("model").eq_missing(pl.lit(model, pl.String)))
-        lines.append(style.line(axes, curve["value"].to_numpy(), curve["cumulative_ratio"], look, marked=bool(models)))
-    style.share_axis(axes, "Share of requests")
-    style.legend(drawing, lines, ["all requests", *style.names(models)])
+    shown = curves.filter(pl.col("model").is_null() | pl.col("model").is_in(models))
+    distributions(drawing, axes, shown, by="model", value="value")
     return drawing
