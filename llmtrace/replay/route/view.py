@@ -21,11 +21,11 @@ __all__ = [
     "clear",
     "largest",
     "least_loaded",
-    "least_requests",
-    "lightest",
     "most_reusable",
     "new_view",
     "note",
+    "one_of_least",
+    "smallest",
 ]
 
 HOLDERS, BEST, CAPACITY = 0, 1, 2
@@ -111,13 +111,20 @@ def least_loaded(view: View) -> int:
 
 
 @kernel
-def lightest(view: View) -> int:
-    """The least loaded instance, the first of equal ones."""
-    best = 0
-    for one in range(1, view.load.size):
-        if view.load[one] < view.load[best]:
-            best = one
-    return best
+def one_of_least(view: View, numbers: Any) -> int:
+    """An instance with the least number; of several one is drawn, so that idle instances share what comes."""
+    best, equal = 0, 1
+    for one in range(1, numbers.size):
+        if numbers[one] < numbers[best]:
+            best, equal = one, 1
+        elif numbers[one] == numbers[best]:
+            equal += 1
+    drawn = below(view.draws, equal) if equal > 1 else 0
+    one = best
+    while drawn > 0:
+        one += 1
+        drawn -= numbers[one] == numbers[best]
+    return one
 
 
 @kernel
@@ -130,10 +137,9 @@ def largest(numbers: Any) -> Any:
 
 
 @kernel
-def least_requests(view: View) -> int:
-    """The instance with the fewest requests in flight, the first of equal ones."""
-    best = 0
-    for one in range(1, view.queue.size):
-        if view.queue[one] < view.queue[best]:
-            best = one
-    return best
+def smallest(numbers: Any) -> Any:
+    """The smallest of the loads or queues."""
+    least = numbers[0]
+    for number in numbers:
+        least = min(least, number)
+    return least

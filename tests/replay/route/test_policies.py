@@ -100,11 +100,15 @@ class Slow:
             self.homes[request.user] = self.load_first(request)
         return self.homes[request.user]
 
+    def one_of_least(self, numbers: list[int] | list[float]) -> int:
+        equal = [one for one, number in enumerate(numbers) if number == min(numbers)]
+        return equal[self.dice.below(len(equal))] if len(equal) > 1 else equal[0]
+
     def random(self, _request: Request) -> int:
         return self.dice.below(self.n)
 
     def least_requests(self, _request: Request) -> int:
-        return self.queues().index(min(self.queues()))
+        return self.one_of_least(self.queues())
 
     def power_of_two(self, _request: Request) -> int:
         first = self.dice.below(self.n)
@@ -136,18 +140,18 @@ class Slow:
         alpha = weights["alpha"] / max(1, request.prompt)
         beta, gamma = weights["beta"] / max(1, *loads), weights["gamma"] / max(1, *queues)
 
-        def value(one: int) -> float:
-            score = alpha * found[one] - beta * loads[one] - gamma * queues[one]
-            return score - (weights["delta"] if max(found) > 0 and found[one] == 0 else 0.0)
+        def cost(one: int) -> float:
+            copy = weights["delta"] if max(found) > 0 and found[one] == 0 else 0.0
+            return beta * loads[one] + gamma * queues[one] - alpha * found[one] + copy
 
-        return max(range(self.n), key=lambda one: (value(one), -loads[one], -one))
+        return self.one_of_least([cost(one) for one in range(self.n)])
 
     def preble(self, request: Request) -> int:
         found, loads = self.found(request), self.loads()
         balance = self.parameters.get("balance", 2.0)
         if max(found) > request.prompt - max(found):
             holder = min((one for one in range(self.n) if found[one] == max(found)), key=lambda one: (loads[one], one))
-            light = loads.index(min(loads))
+            light = self.one_of_least(loads)
             work = [load + request.prompt - held for load, held in zip(loads, found, strict=True)]
             return light if work[holder] > balance * work[light] else holder
         costs = []
@@ -155,15 +159,15 @@ class Slow:
             missed, used = request.prompt - found[one], sum(self.caches[one].values())
             evicted = min(used, max(0, used + missed - self.cell.capacity_tokens))
             costs.append(loads[one] + missed + evicted)
-        return costs.index(min(costs))
+        return self.one_of_least(costs)
 
     def threshold(self, request: Request) -> int:
         bounds = {"match": 0.3, "abs": 64.0, "rel": 1.5, **self.parameters}
         queues, found = self.queues(), self.found(request)
-        shortest = queues.index(min(queues))
-        if max(queues) - min(queues) > bounds["abs"] and max(queues) > bounds["rel"] * min(queues):
-            return shortest
-        return found.index(max(found)) if max(found) > bounds["match"] * request.prompt else shortest
+        is_uneven = max(queues) - min(queues) > bounds["abs"] and max(queues) > bounds["rel"] * min(queues)
+        if not is_uneven and max(found) > bounds["match"] * request.prompt:
+            return found.index(max(found))
+        return self.one_of_least(queues)
 
     # The replay.
 

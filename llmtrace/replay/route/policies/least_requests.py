@@ -1,4 +1,4 @@
-"""Least requests: the instance with the fewest requests in flight, the first of equal ones.
+"""Least requests: the instance with the fewest requests in flight, any of equal ones.
 
 What proxies call least connections. All requests weigh alike, be they of ten tokens or of a hundred thousand.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from llmtrace.replay.route.policy import implement
-from llmtrace.replay.route.view import least_requests
+from llmtrace.replay.route.view import one_of_least
 
 if TYPE_CHECKING:
     from llmtrace.replay.route.view import View
@@ -30,7 +30,7 @@ def new(instances: int, users: int) -> LeastRequests:
 
 
 def _choose(policy: LeastRequests, view: View, key: int, input_tokens: int) -> Any:
-    return least_requests(view)
+    return one_of_least(view, view.queue)
 
 
 implement(LeastRequests, _choose)

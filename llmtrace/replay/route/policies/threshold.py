@@ -2,7 +2,7 @@
 
 They are out of balance if the longest queue is longer than the shortest by more than `abs` requests and by more than `rel` times:
 then to the shortest queue. Otherwise to the instance that holds most of the prompt if that is more than `match` of it, and if it
-is not, to the shortest queue too. Queues are requests in flight.
+is not, to the shortest queue too, any of equal ones. Queues are requests in flight.
 
 The rule of SGLang's cache-aware router, with the defaults of its gateway; there the prefixes are kept in a tree of the router's
 own that approximates the caches, here the caches are looked at.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from llmtrace.replay.route.policy import implement
-from llmtrace.replay.route.view import BEST, largest, least_requests, most_reusable
+from llmtrace.replay.route.view import BEST, largest, most_reusable, one_of_least, smallest
 
 if TYPE_CHECKING:
     from llmtrace.replay.route.view import View
@@ -45,14 +45,11 @@ def new(instances: int, users: int, *, match: float = 0.3, abs: float = 64.0, re
 
 
 def _choose(policy: Threshold, view: View, key: int, input_tokens: int) -> Any:
-    shortest = least_requests(view)
-    least, most = view.queue[shortest], largest(view.queue)
-    if most - least > policy.bounds[_ABSOLUTE] and most > policy.bounds[_RELATIVE] * least:
-        return shortest
-    best = most_reusable(view)
-    if best != -1 and view.facts[BEST] > policy.bounds[_MATCH] * input_tokens:
-        return best
-    return shortest
+    least, most = smallest(view.queue), largest(view.queue)
+    is_uneven = most - least > policy.bounds[_ABSOLUTE] and most > policy.bounds[_RELATIVE] * least
+    if not is_uneven and view.facts[BEST] > policy.bounds[_MATCH] * input_tokens:
+        return most_reusable(view)
+    return one_of_least(view, view.queue)
 
 
 implement(Threshold, _choose)
