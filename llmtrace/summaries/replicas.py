@@ -8,11 +8,12 @@ the number there would be if each request went to any instance of its model that
 k requests and n instances.
 
 A *cell* is a window and a model. Its load is that of the model, in tokens per second, or of the mean active instance. Both are
-counted in bands (see `loads`), so that a summary grows with windows, not with cells. Only the first and the last window of a part
-can go on beyond it. Three tables hold a part:
+counted in bands (see `loads`), so that a summary grows with windows and models, not with cells. Only the first and the last
+window of a part can go on beyond it. Four tables hold a part:
 
     windows         closed windows: `time` (start, ascending) and `TOTALS`
     spread_bands    closed windows by band: `axis` (place in `AXES`), `band`, `cells` and `TOTALS`, over cells with a known party
+    spread_models   closed windows by model: `model` (ascending), `cells` and `TOTALS`, likewise
     open_windows    a row per open window, party, model and instance, in order of first requests: `window_us`, `party` (`UNKNOWN`
                     where it is), `model`, `instance`, `requests`, `tokens`, `largest`
 """
@@ -20,7 +21,7 @@ can go on beyond it. Three tables hold a part:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from llmtrace.summaries.groups import Ids, Integers
+    from llmtrace.summaries.groups import Ids, Integers, Keys
     from llmtrace.summaries.intervals import Interval
     from llmtrace.summaries.within import Within
 
@@ -61,6 +62,7 @@ _ROWS = ("party", "model", "instance", "requests", "tokens", "largest")
 SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "windows": {"time": pl.Datetime("us"), **TOTALS},
     "spread_bands": {"axis": pl.Int8(), "band": pl.Int64(), "cells": pl.Int64(), **TOTALS},
+    "spread_models": {"model": pl.UInt64(), "cells": pl.Int64(), **TOTALS},
     "open_windows": {
         "window_us": pl.Int64(),
         **dict.fromkeys(_ROWS[:3], pl.UInt64()),
@@ -71,7 +73,7 @@ SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
 
 
 def summarise(times_us: Integers, rows: pl.DataFrame, window: Interval) -> dict[str, pl.DataFrame]:
-    """The three tables of a part.
+    """The four tables of a part.
 
     Args:
         times_us: arrivals, ascending.
@@ -84,7 +86,7 @@ def summarise(times_us: Integers, rows: pl.DataFrame, window: Interval) -> dict[
 
 
 def combine(states: Sequence[Tables], window: Interval) -> dict[str, pl.DataFrame]:
-    """The three tables of all parts: windows that meet at a border are united, and those now between others are closed."""
+    """The four tables of all parts: windows that meet at a border are united, and those now between others are closed."""
     rows = pl.concat([state["open_windows"] for state in states]).rechunk()
     windows = rows["window_us"].to_numpy()
     borders = runs_of(windows)
@@ -93,15 +95,17 @@ def combine(states: Sequence[Tables], window: Interval) -> dict[str, pl.DataFram
 
 
 def closed(state: Tables, window: Interval) -> dict[str, pl.DataFrame]:
-    """`windows` and `spread_bands` with the windows that are still open."""
+    """All but `open_windows`, with the windows that are still open."""
     return _together([state, _closed(state["open_windows"], window)])
 
 
 def _together(states: Sequence[Tables]) -> dict[str, pl.DataFrame]:
     bands = pl.concat([state["spread_bands"] for state in states])
+    models = pl.concat([state["spread_models"] for state in states])
     return {
         "windows": pl.concat([state["windows"] for state in states]).sort("time"),
         "spread_bands": bands.group_by("axis", "band").sum().sort("axis", "band"),
+        "spread_models": models.group_by("model").sum().sort("model"),
     }
 
 
@@ -124,21 +128,21 @@ def _split(rows: pl.DataFrame, window: Interval) -> dict[str, pl.DataFrame]:
 
 
 def _closed(rows: pl.DataFrame, window: Interval) -> dict[str, pl.DataFrame]:
-    """`windows` and `spread_bands` from the rows of whole windows."""
+    """All but `open_windows`, from the rows of whole windows."""
     windows = rows["window_us"].to_numpy()
     borders = runs_of(windows)
     if rows.is_empty():
-        return {name: pl.DataFrame(schema=SCHEMAS[name]) for name in ("windows", "spread_bands")}
-    totals, cells = _cells(rows, borders)
+        return {name: pl.DataFrame(schema=SCHEMAS[name]) for name in SCHEMAS if name != "open_windows"}
+    totals, models, cells = _cells(rows, borders)
     sums = {name: np.add.reduceat(values, cells[:-1]) for name, values in totals.items()}
     return {
         "windows": _typed({"time": windows[borders[:-1]], **sums}, "windows"),
-        "spread_bands": _banded(totals, window),
+        **_known(totals, models, window),
     }
 
 
-def _cells(rows: pl.DataFrame, borders: Integers) -> tuple[Columns, Integers]:
-    """The `TOTALS` of each cell, window by window, and where the cells of each window begin."""
+def _cells(rows: pl.DataFrame, borders: Integers) -> tuple[Columns, Keys, Integers]:
+    """The `TOTALS` and the model of each cell, window by window, and where the cells of each window begin."""
     party, model, instance, requests, tokens, largest = (rows[name].to_numpy() for name in _ROWS)
     pools = within(mixed(model, instance), borders)
     cells = within(model[pools.firsts], pools.borders)
@@ -150,7 +154,8 @@ def _cells(rows: pl.DataFrame, borders: Integers) -> tuple[Columns, Integers]:
     cell = cell_of[known[parties.firsts]]
     of_parties["scattered"] = _scattered(*frozen(of_parties["requests"], instances[cell]))
     totals = {name: added(cell, values, count) for name, values in of_parties.items()}
-    return {**totals, "instances": instances, "tokens": added(cell_of, tokens, count)}, cells.borders
+    totals |= {"instances": instances, "tokens": added(cell_of, tokens, count)}
+    return totals, model[pools.firsts[cells.firsts]], cells.borders
 
 
 def _parties(parties: Within, requests: Integers, largest: Integers) -> dict[str, Integers]:
@@ -165,13 +170,14 @@ def _parties(parties: Within, requests: Integers, largest: Integers) -> dict[str
     }
 
 
-def _banded(totals: Columns, window: Interval) -> pl.DataFrame:
-    """The rows of `spread_bands` from those of cells."""
+def _known(totals: Columns, models: Keys, window: Interval) -> dict[str, pl.DataFrame]:
+    """`spread_bands` and `spread_models` from cells, those without a known party left out."""
     known = np.flatnonzero(totals["parties"])
     amounts = {name: totals[name][known] for name in TOTALS} | {"cells": np.ones_like(known)}
     loads = {"model": amounts["tokens"] / window.seconds, "instance": amounts["tokens"] / window.seconds / amounts["instances"]}
     bands = [_summed(place, _bands_of(loads[axis]), amounts) for place, axis in enumerate(AXES)]
-    return pl.concat(bands)
+    by_model = _typed({"model": models[known], **amounts}, "spread_models")
+    return {"spread_bands": pl.concat(bands), "spread_models": by_model.group_by("model").sum().sort("model")}
 
 
 def _summed(axis: int, bands: Ids, amounts: Columns) -> pl.DataFrame:
@@ -185,7 +191,7 @@ def _bands_of(loads: npt.NDArray[np.float64]) -> Ids:
     return (np.searchsorted(BAND_EDGES, loads, "right") - 1).astype(np.uint32)
 
 
-def _typed(columns: Columns, table: str) -> pl.DataFrame:
+def _typed(columns: Mapping[str, npt.NDArray[Any]], table: str) -> pl.DataFrame:
     return frame_of(columns).select(*SCHEMAS[table]).cast(pl.Schema(SCHEMAS[table]))
 
 

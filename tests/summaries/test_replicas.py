@@ -60,7 +60,7 @@ def cells(rows: Sequence[Row]) -> dict[int, list[dict[str, float]]]:
 
 def cell_of(requests: Sequence[Row]) -> dict[str, float]:
     n = len({row[3] for row in requests})
-    cell = {**dict.fromkeys(NAMES, 0.0), "instances": n, "tokens": sum(row[4] for row in requests)}
+    cell = {**dict.fromkeys(NAMES, 0.0), "model": requests[0][2], "instances": n, "tokens": sum(row[4] for row in requests)}
     for party in {row[1] for row in requests} - {UNKNOWN}:
         own = [row for row in requests if row[1] == party]
         copies = {instance: max(row[4] for row in own if row[3] == instance) for instance in {row[3] for row in own}}
@@ -91,6 +91,11 @@ def test_windows_and_bands_are_those_of_a_loop(rows: list[Row]) -> None:
     for cell in (cell for some in expected.values() for cell in some if cell["parties"]):
         for axis, load in enumerate((cell["tokens"] / 10, cell["tokens"] / 10 / cell["instances"])):
             bands[axis, bisect_right(EDGES, load) - 1].append(cell)
+    models = defaultdict(list)
+    for cell in (cell for some in expected.values() for cell in some if cell["parties"]):
+        models[cell["model"]].append(cell)
+    assert found["spread_models"].select("model", "cells").rows() == [(model, len(models[model])) for model in sorted(models)]
+    assert read(found["spread_models"]) == [pytest.approx(summed(models[model]), abs=1e-4) for model in sorted(models)]
     assert found["spread_bands"].select("axis", "band", "cells").rows() == [(*key, len(bands[key])) for key in sorted(bands)]
     assert read(found["spread_bands"]) == [pytest.approx(summed(bands[key]), abs=1e-4) for key in sorted(bands)]
 
