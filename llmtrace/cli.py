@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import ctypes
 import errno
 import gc
 import os
@@ -21,6 +20,7 @@ import typer
 
 from llmtrace import __version__
 from llmtrace.commands.burstiness import burstiness
+from llmtrace.commands.cache import cache
 from llmtrace.commands.check import check
 from llmtrace.commands.convert import convert
 from llmtrace.commands.evolution import evolution
@@ -30,6 +30,7 @@ from llmtrace.commands.latency import latency
 from llmtrace.commands.popularity import popularity
 from llmtrace.commands.reuse_time import reuse_time
 from llmtrace.commands.stats import stats
+from llmtrace.engine.memory import share_heap
 from llmtrace.errors import LlmtraceError, OutputError, UsageError
 from llmtrace.options import spread
 
@@ -42,6 +43,7 @@ __all__ = ["COMMANDS", "app", "entry", "main"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
     "Measure": (stats, burstiness, reuse_time, hit_dist, evolution, latency, popularity),
+    "Replay": (cache,),
     "Handle traces": (check, convert, generate),
 }
 """Every command, in the order of the help, under the heading it stands there; the function's name is the command's."""
@@ -51,8 +53,6 @@ CLOSED_PIPE = 141
 """What a shell reports for a program that ended because its reader did: 128 and the number of SIGPIPE."""
 _LONGEST_LINE = 2_000
 """Characters of an error that are shown: a predicate, or the names of columns, may be a megabyte."""
-_M_ARENA_MAX = -8
-"""How glibc's `mallopt` calls the most heaps there may be."""
 _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EBADF}
 
 app = typer.Typer(
@@ -152,16 +152,10 @@ def _set_up_libraries() -> None:
     """
     heaps = ((os.cpu_count() or 1) + 1) // 2
     os.environ.setdefault("_RJEM_MALLOC_CONF", f"dirty_decay_ms:1500,muzzy_decay_ms:1500,narenas:{heaps}")
-    _share_heap_of_c()
+    share_heap()
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(10_000, 50)
-
-
-def _share_heap_of_c() -> None:
-    """Let the arrays of all threads come from one heap of glibc, so that none keeps what another could use; elsewhere nothing."""
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def _make_room_for_caches() -> None:
