@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import polars as pl
 
 from llmtrace.engine.intake import Intake, intake_of
+from llmtrace.engine.memory import give_back
 from llmtrace.engine.names import shortened
 from llmtrace.engine.reading import ahead, read
 from llmtrace.engine.survey import survey
@@ -70,6 +71,7 @@ def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: 
             done += part.rows
             if progress is not None:
                 progress(done, total)
+    give_back()
     return intakes.total(), [whole.total() for whole in states]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 State = TypeVar("State")
 
-__all__ = ["Accumulator", "Counter", "Tables"]
+__all__ = ["Accumulator", "Counter", "Joint", "Tables"]
 
 
 class Accumulator(Protocol[State]):
@@ -30,6 +30,8 @@ class Accumulator(Protocol[State]):
 class Counter(Accumulator[State]):
     """A counter of states: each entry covers a power of `base` of neighbouring parts.
 
+    What combines them gets a list that it may empty, to let go of states as soon as it has done with them.
+
     >>> counter = Counter("".join)
     >>> for part in "abcde":
     ...     counter.add(part)
@@ -37,7 +39,7 @@ class Counter(Accumulator[State]):
     'abcde'
     """
 
-    def __init__(self, combine: Callable[[Sequence[State]], State], base: int = 2) -> None:
+    def __init__(self, combine: Callable[[list[State]], State], base: int = 2) -> None:
         """Count with what combines neighbouring states, and how many of equal weight it waits for."""
         self._combine, self._base = combine, base
         self._entries: list[tuple[int, State]] = []
@@ -46,11 +48,15 @@ class Counter(Accumulator[State]):
         """Take the state of the next part."""
         self._entries.append((1, state))
         while len(equal := self._entries[-self._base :]) == self._base and equal[0][0] == equal[-1][0]:
-            self._entries[-self._base :] = [(equal[0][0] * self._base, self._combine([state for _, state in equal]))]
+            weight, states = equal[0][0] * self._base, [state for _, state in equal]
+            del self._entries[-self._base :], equal
+            self._entries.append((weight, self._combine(states)))
 
     def total(self) -> State:
         """The state of all parts."""
-        return self._combine([state for _, state in self._entries])
+        states = [state for _, state in self._entries]
+        self._entries.clear()
+        return self._combine(states)
 
 
 class Tables(Accumulator[dict[str, State]]):
@@ -74,3 +80,30 @@ class Tables(Accumulator[dict[str, State]]):
     def total(self) -> dict[str, State]:
         """The state of all parts."""
         return {name: accumulator.total() for name, accumulator in self._accumulators.items()}
+
+
+class Joint(Accumulator[dict[str, State]]):
+    """Several accumulators that each take states whole, and give some tables of it, one after the other.
+
+    >>> joint = Joint([Tables({"names": Counter("".join)}), Tables({"places": Counter("".join)})])
+    >>> joint.add({"names": "a", "places": "b"})
+    >>> joint.total()
+    {'names': 'a', 'places': 'b'}
+    """
+
+    def __init__(self, accumulators: Sequence[Accumulator[dict[str, State]]]) -> None:
+        """Bring states together by these."""
+        self._accumulators = list(accumulators)
+
+    def add(self, state: dict[str, State]) -> None:
+        """Take the state of the next part."""
+        for accumulator in self._accumulators:
+            accumulator.add(state)
+
+    def total(self) -> dict[str, State]:
+        """The state of all parts."""
+        tables: dict[str, State] = {}
+        while self._accumulators:
+            # What one held is free before the next gives its tables.
+            tables.update(self._accumulators.pop(0).total())
+        return tables

@@ -99,13 +99,14 @@ def put(values: Values, places: Small, target: Values) -> None:
 
 
 @njit(nogil=True, cache=True)
-def advance(firsts: Ends, lasts: Ends, places: Small, latest: Ends, sums: Sums, tallies: Tallies) -> CellArray:
-    """Follow keys into the next part: add the gaps across its border, and remember its last requests.
+def advance(firsts: Ends, lasts: Ends, places: Small, earliest: Ends, latest: Ends, sums: Sums, tallies: Tallies) -> CellArray:
+    """Follow keys into the next part: add the gaps across its border, and remember first and last requests.
 
     Args:
         firsts: time and input tokens of the first request of each key of the part.
         lasts: time and tokens of the last.
-        places: where the key is in `latest`.
+        places: where the key is in `earliest` and `latest`.
+        earliest: time and input tokens of the first request of every key; those of new keys are written.
         latest: time and tokens of the last request of every key before, `NEVER` where there was none; changed.
         sums: what gaps are added to.
         tallies: their cells are counted in its first row.
@@ -120,6 +121,8 @@ def advance(firsts: Ends, lasts: Ends, places: Small, latest: Ends, sums: Sums, 
         if times[place] != NEVER:
             cells[row] = ttl.add(sums, firsts[0][row] - times[place], firsts[1][row], tokens[place])
             tallies[0, cells[row]] += 1
+        else:
+            earliest[0][place], earliest[1][place] = firsts[0][row], firsts[1][row]
         times[place], tokens[place] = lasts[0][row], lasts[1][row]
     return cells
 

@@ -98,14 +98,16 @@ def summarise(visits: Visits, limits: Limits) -> dict[str, pl.DataFrame]:
     }
 
 
-def combine(states: Sequence[Tables], limits: Limits, unions: Unions) -> dict[str, pl.DataFrame]:
+def combine(given: list[dict[str, pl.DataFrame]], limits: Limits, unions: Unions) -> dict[str, pl.DataFrame]:
     """The state of neighbouring parts, in order of time.
 
     Args:
-        states: theirs.
+        given: theirs; the list is emptied, so that what is done with can go.
         limits: those that they were made with.
         unions: the unions of keys that are known already.
     """
+    states = [dict(state) for state in given]
+    given.clear()
     if len(states) == 1:
         return {name: states[0][name] for name in SCHEMAS}
     keys = _Keys.of(states, unions)
@@ -198,24 +200,27 @@ def release(state: Tables, eligible: npt.NDArray[np.bool_], limit: int) -> pl.Da
 
 
 def _followed(
-    states: Sequence[Tables], keys: _Keys, sums: Sums, tallies: Tallies
+    states: Sequence[dict[str, pl.DataFrame]], keys: _Keys, sums: Sums, tallies: Tallies
 ) -> tuple[dict[str, Values], list[Values], list[CellArray]]:
-    """Follow the keys from state to state: their columns and tokens, and per state the cells of the gaps before it."""
-    count, tokens = int(keys.counts.sum()), [tokens_of(state) for state in states]
-    dtype = np.result_type(*(one for pair in tokens for one in pair))
-    first_inputs, last_tokens = ([pair[place].astype(dtype, copy=False) for pair in tokens] for place in (0, 1))
-    first, last = ([state["pairs"][name].to_numpy() for state in states] for name in ("first_us", "last_us"))
-    latest, borders = (np.full(count, return_kernels.NEVER), np.zeros(count, dtype)), []
-    for *edges, places in zip(first, first_inputs, last, last_tokens, keys.places, strict=True):
-        first_us, input_tokens, last_us, tokens_then, where = frozen(*edges, places)
-        starts, ends = (first_us, input_tokens), (last_us, tokens_then)
-        borders.append(return_kernels.advance(starts, ends, where, latest, sums, tallies))
-    columns = {
-        "inner": _earliest(keys.renumbered, keys.places, count),
-        "first_us": _earliest(first, keys.places, count),
-        "last_us": latest[0],
-    }
-    return columns, [_earliest(first_inputs, keys.places, count), latest[1]], borders
+    """Follow the keys from state to state: their columns and tokens, and per state the cells of the gaps before it.
+
+    Of the pairs of each state only what trails need is left behind.
+    """
+    count = int(keys.counts.sum())
+    dtype: type[np.integer[Any]] = np.int64 if any(state["excess"].height for state in states) else np.uint32
+    inner = _earliest(keys.renumbered, keys.places, count)
+    keys.renumbered.clear()
+    earliest, latest = ((np.full(count, return_kernels.NEVER), np.zeros(count, dtype)) for _ in range(2))
+    borders = []
+    for state, places in zip(states, keys.places, strict=True):
+        times = (state["pairs"][name].to_numpy() for name in ("first_us", "last_us"))
+        tokens = (one.astype(dtype, copy=False) for one in tokens_of(state))
+        first_us, last_us, first_input, last_tokens, where = frozen(*times, *tokens, places)
+        starts, ends = (first_us, first_input), (last_us, last_tokens)
+        borders.append(return_kernels.advance(starts, ends, where, earliest, latest, sums, tallies))
+        state["pairs"] = state["pairs"].select("positive")
+    columns = {"inner": inner, "first_us": earliest[0], "last_us": latest[0]}
+    return columns, [earliest[1], latest[1]], borders
 
 
 def _earliest(values: Sequence[Values], places: Sequence[Small], count: int) -> Values:

@@ -19,6 +19,7 @@ from llmtrace.summaries.accumulator import Counter, Joint, Tables
 from llmtrace.summaries.interning import first_rows, intern
 from llmtrace.summaries.summary import joined, tables_of
 from llmtrace.summaries.trails import Limits
+from llmtrace.summaries.united import Unions
 from llmtrace.summaries.visits import arrange
 
 if TYPE_CHECKING:
@@ -33,11 +34,10 @@ KEY_COLUMNS = ("user", "model", "instance", "endpoint", "session")
 """Columns that a key may be made of."""
 MOST_MIN_GAPS = 1_000
 """A state holds so many gaps of a key at most."""
-MOST_HELD = 2_048
+MOST_HELD = 128
 """From so many gaps on the trail of a key is a histogram."""
 
 _TOKENS = ("input_tokens", "output_tokens")
-_AT_ONCE = 8
 _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
     "parameters": parameters.combine,
     "totals": sums.combine,
@@ -135,15 +135,14 @@ class ReuseTime:
         Raises:
             ValueError: if they were made with different parameters.
         """
-        whole = self.accumulator()
-        for state in states:
-            whole.add(state)
-        return whole.total()
+        unions = Unions()
+        tables = {name: combine([state[name] for state in states]) for name, combine in _COMBINE.items()}
+        return {**tables, **self._combine_keys(list(states), unions), **self._combine_months(states, unions)}
 
     def accumulator(self) -> Joint[pl.DataFrame]:
-        """Keys and months are written on in place; the other tables are small."""
-        small = Tables({table: Counter(combine, _AT_ONCE) for table, combine in _COMBINE.items()})
-        return Joint([small, months.Months(self.limits_of_months), returns.Returns(self.limits)])
+        """Counters that wait for several states, as most of what combining costs is going through large ones."""
+        counters = (Counter(combine, base=4) for combine in (self._combine_months, self._combine_keys))
+        return Joint([Tables({name: Counter(combine) for name, combine in _COMBINE.items()}), *counters])
 
     def finish(self, state: State) -> Result:
         """The result: shares and quantiles as scalars, and as the main table `anchors`, rows of `coverage` at customary TTLs."""
@@ -166,6 +165,12 @@ class ReuseTime:
             notes=notes.notes(self.by, self.min_gaps, state, scalars, tables),
             definitions=DEFINITIONS,
         )
+
+    def _combine_keys(self, states: list[State], unions: Unions | None = None) -> State:
+        return returns.combine(states, self.limits, unions or Unions())
+
+    def _combine_months(self, states: Sequence[State], unions: Unions | None = None) -> State:
+        return months.combine(states, self.limits_of_months, unions or Unions())
 
     def _levels(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Columns of the outer and of the inner key: the user outside, if it is part of the key."""
