@@ -140,7 +140,7 @@ def parse(text: str) -> Capacity:
 
 
 def capacities(wanted: Sequence[Capacity], working_set_tokens: int, block_tokens: int | None, kv_bytes: int | None) -> list[int]:
-    """The capacities to replay in tokens, ascending, each once; the default ones if none is wanted.
+    """The capacities to replay in tokens, ascending, each once; the default ones if none is wanted, one at least.
 
     Default ones of sessions are cut down to whole 1,024 tokens from there on, as the paper cut its own.
 
@@ -158,7 +158,7 @@ def capacities(wanted: Sequence[Capacity], working_set_tokens: int, block_tokens
         found = {int(share * working_set_tokens) // block_tokens * block_tokens for share in BLOCK_SHARES}
     else:
         found = {_in_whole_kib(int(share * working_set_tokens)) for share in SESSION_SHARES}
-    return sorted(found - {0})
+    return sorted(found - {0}) or [working_set_tokens]
 
 
 def _in_whole_kib(tokens: int) -> int:

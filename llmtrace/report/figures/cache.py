@@ -107,6 +107,8 @@ def by_gap(result: Result) -> Figure:
     """What policies hit of what a cache without bound would, by the time since the last use, at one capacity."""
     table, names, remark = _at_one_capacity(result, "by_gap")
     names = [name for name in names if name != IDEAL]
+    if not names:
+        raise style.NoDataError("no capacity was replayed")
     if table["reusable_tokens"].sum() == 0:
         raise style.NoDataError("nothing is reused")
     drawing, (axes,) = style.figure(result, remark=remark)

@@ -78,7 +78,7 @@ def test_default_capacities_of_sessions_are_those_of_the_paper() -> None:
 
 def test_default_capacities_of_small_traces_are_not_cut_to_nothing() -> None:
     assert capacities([], 300_000, None, None) == [3, 6, 15, 30, 60, 150, 300, 600, 1_024, 2_048]
-    assert capacities([], 10, None, None) == []
+    assert capacities([], 10, None, None) == [10]
 
 
 def test_default_capacities_of_blocks_reach_up_to_all_of_them() -> None:
