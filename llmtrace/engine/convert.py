@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from llmtrace.trace import Trace
     from llmtrace.trace.store import Partition
 
-__all__ = ["convert"]
+__all__ = ["convert", "footer_of", "partition_of", "refuse_itself"]
 
 
 def convert(
@@ -50,7 +50,7 @@ def convert(
         OutputError: if the destination is in the way or cannot be written.
         InputError: if a source cannot be read.
     """
-    _refuse_itself(trace, destination)
+    refuse_itself(trace, destination)
     refuse_existing(destination, force=force)
     if not any(_long_text(trace, index) for index in range(len(trace.opened))):
         return _write(trace, destination, partition, force=force, progress=progress)
@@ -63,17 +63,30 @@ def _write(
     trace: Trace, destination: Path, partition: Partition, *, force: bool, progress: Callable[[int, int], None] | None
 ) -> Intake:
     ordered = in_order(trace, trace.columns, progress=progress, whole_names=True)
-    with Store(destination, partition, _footer(ordered.trace), force=force) as store:
+    with Store(destination, partition, footer_of(ordered.trace), force=force) as store:
         for frame in ordered:
             store.append(frame)
     return ordered.intake
 
 
-def _footer(trace: Trace) -> Footer:
+def footer_of(trace: Trace) -> Footer:
+    """What files say of themselves that hold the trace's requests."""
     return Footer(trace.clock, trace.block_size, trace.synthetic)
 
 
-def _refuse_itself(trace: Trace, destination: Path) -> None:
+def partition_of(trace: Trace) -> Partition:
+    """How the trace's sources are partitioned: by the first of our keys that all of their folders have."""
+    folders = [opened.source.hive for opened in trace.opened]
+    found: dict[str, Partition] = {"month": "month", "date": "day", "day": "day"}
+    return next((partition for key, partition in found.items() if all(key in hive for hive in folders)), "none")
+
+
+def refuse_itself(trace: Trace, destination: Path) -> None:
+    """Raise if the destination is a source of the trace, is in one or holds one.
+
+    Raises:
+        UsageError: naming the destination.
+    """
     target = Path(os.path.realpath(destination))
     for opened in trace.opened:
         path = Path(os.path.realpath(opened.source.path))
@@ -96,6 +109,6 @@ def _stage(trace: Trace, folder: Path) -> Trace:
     for index, opened in enumerate(trace.opened):
         frame = canonical(opened.source.scan(), opened.reading, trace.columns)
         with told([opened]):
-            frame.sink_parquet(folder / f"{index:05}.parquet", row_group_size=500_000, metadata=_footer(trace).metadata())
+            frame.sink_parquet(folder / f"{index:05}.parquet", row_group_size=500_000, metadata=footer_of(trace).metadata())
     staged = open_trace(str(folder), filters=trace.filters, strict=trace.strict)
     return replace(staged, names=trace.names)

@@ -55,6 +55,7 @@ _LENGTHS = {
     "sessions": "Sessions with so many.",
     "sessions_ratio": "Those over all sessions, 0 to 1.",
     "cumulative_ratio": "Share of sessions with so many or fewer, 0 to 1.",
+    "at_least_ratio": "Share of sessions with so many or more, 0 to 1.",
 }
 
 _TABLES = {

@@ -55,9 +55,12 @@ _BY_MODEL = {
     "model": pl.String(),
     "requests": pl.Int64(),
     "sessions": pl.Int64(),
-    **_LENGTHS,
+    "single_turn_share": pl.Float64(),
+    "mean_turns": pl.Float64(),
     "structural_reuse": pl.Float64(),
     **{f"gap_{name}_s": pl.Float64() for name in _QUANTILES},
+    **{f"last_turn_{name}": pl.Float64() for name in _QUANTILES},
+    "last_turn_max": pl.Int64(),
 }
 _QUALITY = {
     "truth": pl.String(),
@@ -295,6 +298,7 @@ def _length_table(counts: npt.NDArray[np.int64], model: str | None = None) -> pl
             "sessions": sessions,
             "sessions_ratio": sessions / total,
             "cumulative_ratio": np.cumsum(sessions) / total,
+            "at_least_ratio": np.cumsum(sessions[::-1])[::-1] / total,
         }
     )
 

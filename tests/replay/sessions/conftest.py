@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import polars as pl
 import pytest
+
+from llmtrace.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -68,3 +73,34 @@ def _reconstruct(rows: Iterable[tuple[Any, ...]], k: int, max_gap_us: int | None
 def reconstruct() -> Callable[..., list[Turn | None]]:
     """The oracle."""
     return _reconstruct
+
+
+@pytest.fixture(scope="session")
+def requests() -> pl.DataFrame:
+    """Requests of few users with nulls and failures everywhere."""
+    rows, rng = 2_000, np.random.default_rng(3)
+
+    def some(values: list[Any], nulls: float) -> list[Any]:
+        return [None if rng.random() < nulls else value for value in values]
+
+    return pl.DataFrame(
+        {
+            "timestamp": [datetime(2025, 4, 11) + timedelta(seconds=int(s)) for s in rng.integers(0, 3_000, rows)],
+            "input_tokens": some(rng.integers(1, 500, rows).tolist(), 0.03),
+            "output_tokens": some(rng.integers(0, 50, rows).tolist(), 0.03),
+            "request_id": [f"r{n:05}" for n in rng.permutation(rows)],
+            "user": some([f"u{n}" for n in rng.integers(0, 8, rows)], 0.03),
+            "model": some([f"m{n}" for n in rng.integers(0, 3, rows)], 0.03),
+            "endpoint": some([f"e{n}" for n in rng.integers(0, 2, rows)], 0.2),
+            "session": some([f"s{n}" for n in rng.integers(0, 300, rows)], 0.1),
+            "status": some(["ok" if ok else "timeout" for ok in rng.random(rows) < 0.9], 0.1),
+        },
+        schema_overrides={"timestamp": pl.Datetime("us")},
+    )
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut traces into parts of about 130 rows."""
+    parts = Trace.parts
+    monkeypatch.setattr(Trace, "parts", lambda trace, _rows=None: parts(trace, rows=130))

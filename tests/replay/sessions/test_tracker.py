@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -21,29 +20,6 @@ if TYPE_CHECKING:
 START = datetime(2025, 4, 11)
 RIVAL, BEREFT = 110239438217, 110239438327
 FAILED, NO_TOKENS, NO_KEY = 1, 2, 3
-
-
-def requests(rows: int = 2_000, seed: int = 3) -> pl.DataFrame:
-    """Requests of few users with nulls and failures everywhere."""
-    rng = np.random.default_rng(seed)
-
-    def some(values: list[Any], nulls: float) -> list[Any]:
-        return [None if rng.random() < nulls else value for value in values]
-
-    return pl.DataFrame(
-        {
-            "timestamp": [START + timedelta(seconds=int(s)) for s in rng.integers(0, 3_000, rows)],
-            "input_tokens": some(rng.integers(1, 500, rows).tolist(), 0.03),
-            "output_tokens": some(rng.integers(0, 50, rows).tolist(), 0.03),
-            "request_id": [f"r{n:05}" for n in rng.permutation(rows)],
-            "user": some([f"u{n}" for n in rng.integers(0, 8, rows)], 0.03),
-            "model": some([f"m{n}" for n in rng.integers(0, 3, rows)], 0.03),
-            "endpoint": some([f"e{n}" for n in rng.integers(0, 2, rows)], 0.2),
-            "session": some([f"s{n}" for n in rng.integers(0, 300, rows)], 0.1),
-            "status": some(["ok" if ok else "timeout" for ok in rng.random(rows) < 0.9], 0.1),
-        },
-        schema_overrides={"timestamp": pl.Datetime("us")},
-    )
 
 
 def opened(frame: pl.DataFrame, folder: Path) -> Trace:
@@ -68,12 +44,6 @@ def tracked(trace: Trace, tracker: SessionTracker) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-@pytest.fixture(name="small_parts")
-def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = Trace.parts
-    monkeypatch.setattr(Trace, "parts", lambda trace, _rows=None: parts(trace, rows=130))
-
-
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize(
     ("rule", "drop"),
@@ -86,9 +56,9 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_sessions_of_a_trace_are_those_of_the_paper(
-    tmp_path: Path, reconstruct: Callable[..., list[Any]], rule: Reconstruction, drop: list[str]
+    tmp_path: Path, reconstruct: Callable[..., list[Any]], requests: pl.DataFrame, rule: Reconstruction, drop: list[str]
 ) -> None:
-    frame = requests().sort("timestamp", "request_id").drop(drop)
+    frame = requests.sort("timestamp", "request_id").drop(drop)
     trace = opened(frame, tmp_path)
     tracker = SessionTracker.reconstructing(trace, rule)
     found = tracked(trace, tracker)
@@ -113,27 +83,26 @@ def test_sessions_of_a_trace_are_those_of_the_paper(
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_given_sessions_are_taken_as_they_are(tmp_path: Path) -> None:
-    trace = opened(requests(), tmp_path)
+def test_given_sessions_are_taken_as_they_are(tmp_path: Path, requests: pl.DataFrame) -> None:
+    trace = opened(requests, tmp_path)
     tracker = SessionTracker.of(trace)
     assert tracker.is_given
     found = tracked(trace, tracker).filter(pl.col("left_out") == 0)
     total = pl.col("input_tokens") + pl.col("output_tokens")
     expected = found.with_columns(
-        pl.int_range(pl.len()).over("session").cast(pl.Int32).alias("turn"),
-        pl.min_horizontal(total.shift().over("session").fill_null(0), "input_tokens").alias("prefix"),
-        pl.col("timestamp").diff().over("session").dt.total_microseconds().fill_null(-1).alias("gap"),
+        pl.int_range(pl.len()).over("session", "model").cast(pl.Int32).alias("turn"),
+        pl.min_horizontal(total.shift().over("session", "model").fill_null(0), "input_tokens").alias("prefix"),
+        pl.col("timestamp").diff().over("session", "model").dt.total_microseconds().fill_null(-1).alias("gap"),
     )
     assert found["found_turn"].to_list() == expected["turn"].to_list()
     assert found["prefix_tokens"].to_list() == expected["prefix"].to_list()
     assert found["gap_us"].to_list() == expected["gap"].to_list()
-    names = dict(found.select("session", "found_session").unique().rows())
-    assert len(names) == found["session"].n_unique() == tracker.sessions
-    assert found["found_session"].to_list() == [names[name] for name in found["session"]]
+    both = found.select(pl.struct("session", "model").alias("whose"), "found_session").unique()
+    assert both.height == both["whose"].n_unique() == both["found_session"].n_unique() == tracker.sessions
 
 
-def test_sessions_are_reconstructed_where_there_are_none(tmp_path: Path) -> None:
-    tracker = SessionTracker.of(opened(requests().drop("session"), tmp_path), Reconstruction(k=2))
+def test_sessions_are_reconstructed_where_there_are_none(tmp_path: Path, requests: pl.DataFrame) -> None:
+    tracker = SessionTracker.of(opened(requests.drop("session"), tmp_path), Reconstruction(k=2))
     assert not tracker.is_given
     assert tracker.columns == {"timestamp", "input_tokens", "output_tokens", "request_id", "user", "model", "endpoint", "status"}
 
@@ -175,8 +144,8 @@ def test_the_published_chains_come_out(real_traces: Path) -> None:
     assert wrong == {BEREFT: RIVAL}
 
 
-def test_what_is_missing_is_named_and_what_to_do(tmp_path: Path) -> None:
-    frame = requests()
+def test_what_is_missing_is_named_and_what_to_do(tmp_path: Path, requests: pl.DataFrame) -> None:
+    frame = requests
     with pytest.raises(MissingColumnError, match="sessions needs 'user' to reconstruct sessions") as error:
         SessionTracker.reconstructing(opened(frame.drop("user"), tmp_path), Reconstruction())
     assert error.value.hint == "The trace has sessions of its own: take those with --given."
