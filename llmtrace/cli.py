@@ -148,13 +148,15 @@ def _set_up_libraries() -> None:
     """Let allocators keep what parts of the trace gave back for the next ones, and take pages as small as they are needed.
 
     Two processors share a heap, so that what one gave back serves the other and less lies idle. No threads wait for linear
-    algebra, of which there is none, and cycles are sought seldom: imports make objects that stay.
+    algebra, of which there is none, nor does Numba load SciPy's, which takes a tenth of a second. Cycles are sought seldom:
+    imports make objects that stay.
     """
     heaps = ((os.cpu_count() or 1) + 1) // 2
     os.environ.setdefault("_RJEM_MALLOC_CONF", f"dirty_decay_ms:1500,muzzy_decay_ms:1500,narenas:{heaps}")
     share_heap()
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.modules.setdefault("scipy.linalg.cython_blas", None)  # type: ignore[arg-type]
     gc.set_threshold(10_000, 50)
 
 

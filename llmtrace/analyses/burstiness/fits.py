@@ -8,7 +8,9 @@ zero.
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from llmtrace.summaries.histogram import bucket_starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     import numpy.typing as npt
 
@@ -31,6 +34,7 @@ __all__ = ["DISTRIBUTIONS", "LEAST_GAPS", "tables"]
 DISTRIBUTIONS = ("exponential", "gamma", "weibull", "lognormal")
 LEAST_GAPS = 10
 """With fewer positive gaps nothing is fitted."""
+_BLAS = "scipy.linalg.cython_blas"
 POINTS = 200
 """How many gaps `survival` has at most."""
 
@@ -156,20 +160,19 @@ def _exponential(gaps: Gaps) -> Fit:
 
 def _gamma(gaps: Gaps) -> Fit | None:
     """The shape k solves log k - ψ(k) = log(mean) - mean(log)."""
-    from scipy.special import digamma, gammaincc, gammaln
-
+    special = _special()
     mean = gaps.average(gaps.mean)
     apart = np.log(mean) - gaps.average(np.log(gaps.mean))
-    shape = _root(lambda k: float(apart - np.log(k) + digamma(k)), 1 / (2 * apart)) if apart > _LEAST_SPREAD else None
+    shape = _root(lambda k: float(apart - np.log(k) + special.digamma(k)), 1 / (2 * apart)) if apart > _LEAST_SPREAD else None
     if shape is None:
         return None
     scale = mean / shape
-    constant = gammaln(shape) + shape * np.log(scale)
+    constant = special.gammaln(shape) + shape * np.log(scale)
     return Fit(
         shape,
         scale,
         lambda gap: (shape - 1) * np.log(gap) - gap / scale - constant,
-        lambda gap: np.asarray(gammaincc(shape, gap / scale), np.float64),
+        lambda gap: np.asarray(special.gammaincc(shape, gap / scale), np.float64),
     )
 
 
@@ -199,8 +202,7 @@ def _weibull(gaps: Gaps) -> Fit | None:
 
 def _lognormal(gaps: Gaps) -> Fit | None:
     """The shape is the standard deviation of the logarithms, the scale the exponential of their mean."""
-    from scipy.special import ndtr
-
+    special = _special()
     logs = np.log(gaps.mean)
     mean = gaps.average(logs)
     shape = float(np.sqrt(gaps.average((logs - mean) ** 2)))
@@ -211,7 +213,7 @@ def _lognormal(gaps: Gaps) -> Fit | None:
         shape,
         float(np.exp(mean)),
         lambda gap: -(((np.log(gap) - mean) / shape) ** 2) / 2 - np.log(gap) - constant,
-        lambda gap: np.asarray(ndtr((mean - np.log(gap)) / shape), np.float64),
+        lambda gap: np.asarray(special.ndtr((mean - np.log(gap)) / shape), np.float64),
     )
 
 
@@ -241,3 +243,10 @@ _FITTERS: Mapping[str, Callable[[Gaps], Fit | None]] = {
     "weibull": _weibull,
     "lognormal": _lognormal,
 }
+
+
+def _special() -> ModuleType:
+    """SciPy's special functions, with all that they may want of its linear algebra, which the command line hides from Numba."""
+    if sys.modules.get(_BLAS, ...) is None:
+        del sys.modules[_BLAS]
+    return importlib.import_module("scipy.special")
