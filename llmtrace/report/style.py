@@ -114,6 +114,7 @@ _LOOK: dict[str, Any] = {
     "timezone": "UTC",
 }
 KILO = 1_000
+MINUS_POWER, SUPERSCRIPTS = "⁻", str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SECONDS = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
 
 
@@ -224,12 +225,12 @@ def share_axis(axes: Axes, label: str) -> None:
 
 def log_axis(axes: Axes, label: str, *, prefixes: bool, vertical: bool = False) -> None:
     """A logarithmic x (or y) axis, with SI prefixes or plain numbers; a zero lies beyond its left (or lower) end."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter, StrMethodFormatter
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis, scale = (axes.yaxis, axes.set_yscale) if vertical else (axes.xaxis, axes.set_xscale)
     axis.set_label_text(label)
     scale("log", nonpositive="clip")
-    axis.set_major_formatter(FuncFormatter(_prefixed) if prefixes else StrMethodFormatter("{x:g}"))
+    axis.set_major_formatter(FuncFormatter(_prefixed if prefixes else _plain))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -282,6 +283,18 @@ def _prefixed(value: float, _position: int | None = None) -> str:
     from matplotlib.ticker import EngFormatter
 
     return EngFormatter(sep=" ")(value) if abs(value) >= KILO else f"{value:g}"
+
+
+def _plain(value: float, _position: int | None = None) -> str:
+    """A tick without a prefix; what is tiny as a power of ten.
+
+    >>> [_plain(value) for value in (0.0001, 1e-05, 2e-12, 300)]
+    ['0.0001', '10⁻⁵', '2·10⁻¹²', '300']
+    """
+    digits, _, power = f"{value:g}".partition("e-")
+    if not power:
+        return digits
+    return f"{digits}·10{MINUS_POWER}".removeprefix("1·") + str(int(power)).translate(SUPERSCRIPTS)
 
 
 def _time_unit(span_s: float) -> tuple[str, float]:

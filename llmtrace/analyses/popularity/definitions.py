@@ -12,7 +12,7 @@ __all__ = ["ACCESS", "DEFINITIONS"]
 _NAMED = "of the requests that name one, failed ones included"
 _TOKENS = "known input and output tokens, those of failed requests left out"
 _GINI = "Gini's coefficient: half the mean absolute difference of two {0}s, over the mean; 0 where all have the same"
-_ZIPF = "Exponent s of c·rank^-s fitted to {0} by rank (table zipf); null with fewer than 10 ranks to fit"
+_ZIPF = "Exponent s of c·rank⁻ˢ fitted to {0} by rank (table zipf); null with fewer than 10 ranks to fit"
 
 
 def _of(what: str) -> dict[str, str]:
@@ -107,7 +107,7 @@ _CONCENTRATION = {
 _ZIPF_TABLE = {
     **_SPREAD,
     "exponent": (
-        "s of c·rank^-s, by least squares of log amount against log rank with weights 1/rank; null with fewer than 10 ranks."
+        "s of c·rank⁻ˢ, by least squares of log amount against log rank with weights 1/rank; null with fewer than 10 ranks."
     ),
     "first_rank": "First rank of the fit.",
     "last_rank": "Last rank of the fit: the last with at least 10 requests, or with the tokens of 10 mean requests.",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
-from llmtrace.report import style, ticks
+from llmtrace.report import hexbins, style, ticks
 from llmtrace.report.curves import with_breaks
 
 if TYPE_CHECKING:
@@ -50,15 +49,11 @@ def dispersion(result: Result) -> Figure:
 
 def load_and_cv(result: Result) -> Figure:
     """How many keys have which mean load and which mean coefficient of variation in their valid hours (Figure 9a)."""
-    from matplotlib.colors import LogNorm
-
     table = _hours(result)
     drawing, (axes,) = style.figure(result, panel_in=2.1)
-    points = table["mean_requests_per_hour"].to_numpy(), table["cv_mean"].to_numpy()
-    mesh = axes.hexbin(*points, xscale="log", yscale="log", gridsize=GRID, mincnt=1, linewidths=0.2)
-    mesh.set_norm(LogNorm(1, max(10, np.max(np.asarray(mesh.get_array())))))
+    points = table["mean_requests_per_hour"].to_numpy(), table["cv_mean"].to_numpy(), None
+    hexbins.counted(axes, points, f"{_key(result).capitalize()}s", grid=GRID)
     _load_axes(axes)
-    style.color_bar(axes, mesh, f"{_key(result).capitalize()}s", clipped=False)
     return drawing
 
 

@@ -37,9 +37,11 @@ MOST_NUMBERS = 14
 """A heat map of so many columns at most has its numbers in it."""
 DARK = 0.55
 """From this share of the scale on, the number in a cell is white."""
+MOST_NUMBERED, NUMBERED_FROM = 20, 0.075
+"""So many stacked bars have room for numbers, and a share from there on."""
 LEVELS = {"moderate": 0.1, "major": 0.25}
-LEAST_INDEX = 0.3
-"""How far the axis of the index reaches at least."""
+LEAST_INDEX, BELOW = 0.3, 0.03
+"""How far the axis of the index reaches at least; and how far below the least value, so that marks there are whole."""
 HALF_A_BAND = 0.1
 """How far the bands of a period reach to either side if there is no other one."""
 MOST_LABELS, NUMBER_PT = 24, 5.0
@@ -60,7 +62,9 @@ def model_mix(result: Result) -> Figure:
         axes.grid(visible=False, axis="x")
         axes.set_xlim(places[0] - widths[0] / 2, places[-1] + widths[-1] / 2)
     labels = style.names([model or "" for model in table["model"].unique(maintain_order=True)])
-    style.legend(drawing, handles, labels)
+    ranks = table.unique("model", maintain_order=True)["rank"]
+    numbered = [label if rank is None else f"{rank} {label}" for rank, label in zip(ranks, labels, strict=True)]
+    style.legend(drawing, handles, numbered)
     return drawing
 
 
@@ -114,7 +118,7 @@ def retention(result: Result) -> Figure:
     grid = np.full((rows.len(), columns.len()), np.nan)
     grid[rows.search_sorted(table["cohort_time"]), columns.search_sorted(table["time"])] = table["retained_ratio"].to_numpy()
     partial = whole.filter("partial")["time"].unique().to_list()
-    remark = f"*: {counted(len(partial), 'period')} covered in part" if partial else ""
+    remark = f"*: {counted(len(partial), 'partial period')}" if partial else ""
     drawing, (axes,) = style.figure(result, panel_in=min(1.3 + 0.14 * rows.len(), 3.0), remark=remark)
     called = [[f"{label}*" if time in partial else label for time, label in _labels(result, times)] for times in (rows, columns)]
     _heat_map(axes, grid, called[0], called[1], "Share of users that are active (%)")
@@ -167,11 +171,12 @@ def drift(result: Result) -> Figure:
             line = _marked(axes, times, own[column], own["partial"], look)
             axes.axvline(times[own["is_reference"].to_numpy()][0], color="#999999", linewidth=0.6, zorder=1)
         lines.append(line)
-    panels[0].set_ylim(0, 1.1 * max(float(table["psi"].to_numpy().max()), LEAST_INDEX))
+    top = 1.1 * max(float(table["psi"].to_numpy().max()), LEAST_INDEX)
+    panels[0].set_ylim(-BELOW * top, top)
     panels[0].set_ylabel("Population\nstability index")
     for level in LEVELS.values():
         panels[0].axhline(level, color="#999999", linewidth=0.6, linestyle=(0, (3, 2)), zorder=1)
-    panels[1].set_ylim(bottom=1)
+    panels[1].set_ylim(bottom=1 - BELOW * (panels[1].get_ylim()[1] - 1))
     panels[1].set_ylabel("Mean factor\nbetween ranks")
     style.legend(drawing, lines, ["input tokens", "output tokens"])
     return drawing
@@ -205,7 +210,7 @@ def _figure(result: Result, mark: str, *, panels: int = 1, panel_in: float = 1.9
     """A figure whose caption says what marks the periods that are covered in part."""
     partial = result.scalars.get("partial_periods")
     marks = {"bar": "hatched", "dot": "hollow"}
-    words = f"{marks[mark]}: {counted(partial, 'period')} covered in part" if isinstance(partial, int) and partial else ""
+    words = f"{marks[mark]}: {counted(partial, 'partial period')}" if isinstance(partial, int) and partial else ""
     return style.figure(result, panels=panels, panel_in=panel_in, remark="; ".join(part for part in (remark, words) if part))
 
 
@@ -235,10 +240,21 @@ def _stacked(axes: Axes, places: Floats, widths: Floats, table: pl.DataFrame, co
     for number, (rank, _, shares) in enumerate(models.iter_rows()):
         color = OTHERS if rank is None else STACK[number % len(STACK)]
         axes.bar(places, shares, widths, bottom, color=color, **edge)
+        if rank is not None:
+            _number(axes, places, bottom, np.where(partial, 0, shares), rank)
         bottom += np.array(shares)
         handles.append(Patch(facecolor=color, edgecolor="#999999", linewidth=0.3))
     axes.bar(places[partial], bottom[partial], widths[partial], fill=False, hatch=HATCH, edgecolor="#FFFFFF", linewidth=0)
     return handles
+
+
+def _number(axes: Axes, places: Floats, bottom: Floats, shares: Floats, rank: int) -> None:
+    """Write the rank of a model into its bars that have room for it; where bars are narrow, into the highest alone."""
+    shown = np.arange(places.size) if places.size <= MOST_NUMBERED else np.array([shares.argmax()])
+    color = "white" if (rank - 1) % 2 == 0 else "#222222"
+    for place in shown[shares[shown] >= NUMBERED_FROM]:
+        middle = places[place], bottom[place] + shares[place] / 2
+        axes.text(*middle, str(rank), color=color, ha="center", va="center", fontsize=NUMBER_PT)
 
 
 def _bands(result: Result, table: pl.DataFrame, of: str, *, logarithmic: bool) -> Figure:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style, ticks
+from llmtrace.report import hexbins, style, ticks
 from llmtrace.report.curves import distributions
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def ttft_saved(result: Result) -> Figure:
     columns = ("ttft_without_hit_p50_s", "ttft_with_hit_p50_s")
     lines = [style.line(axes, lengths, table[name], look) for name, look in zip(columns, style.LINES[:2], strict=True)]
     style.log_axis(axes, "Input tokens", prefixes=True)
+    ticks.of_powers(axes.xaxis, axes.get_xlim())
     style.log_axis(axes, "Median TTFT (s)", prefixes=False, vertical=True)
     _tick(axes, table.select(columns))
     style.legend(drawing, lines, ["less than 0.1 hit", "0.9 or more hit"])
@@ -175,28 +176,13 @@ def _cdf(result: Result, scope: str, labels: Callable[[Sequence[str]], list[str]
 
 def _hexagons(result: Result, what: str, requests: NDArray[np.number], ratios: Floats, counts: NDArray[np.number]) -> Figure:
     """How many of something lie in each hexagon of requests and mean hit ratio."""
-    from matplotlib.colors import LogNorm
-
     drawing, (axes,) = style.figure(result, panel_in=2.1)
     low, high = np.log10(requests.min()), np.log10(requests.max())
     extent = (low - 0.05, max(high, low + 1) + 0.05, 0.0, 1.0)
-    mesh = axes.hexbin(
-        requests,
-        ratios,
-        counts,
-        xscale="log",
-        gridsize=GRID,
-        extent=extent,
-        reduce_C_function=np.sum,
-        cmap="viridis_r",
-        edgecolors="#777777",
-        linewidths=0.25,
-    )
-    mesh.set_norm(LogNorm(1, max(10, np.max(np.asarray(mesh.get_array())))))
+    hexbins.counted(axes, (requests, ratios, counts), f"{what.capitalize()}s", grid=GRID, extent=extent, linear=True)
     style.log_axis(axes, f"Requests of a {what} (with a hit ratio)", prefixes=True)
     style.share_axis(axes, f"Mean hit ratio of a {what}")
     axes.set_ylim(-0.02, 1.02)
-    style.color_bar(axes, mesh, f"{what.capitalize()}s", clipped=False)
     return drawing
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style, ticks
+from llmtrace.report import hexbins, style, ticks
 from llmtrace.report.figures.rasters import model_access, user_access
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def rank_frequency(result: Result) -> Figure:
         ticks.of_powers(axes.yaxis, axes.get_ylim())
     _rank_axis(panels[-1], curves)
     names = [f"by {by}" for of, by in curves if of == kinds[-1]]
-    style.legend(drawing, lines, [*names, "c·rank^-s, by requests"][: len(lines)])
+    style.legend(drawing, lines, [*names, "c·rank⁻ˢ, by requests"][: len(lines)])
     return drawing
 
 
@@ -169,11 +169,10 @@ def _exponents(result: Result) -> str:
     fitted = table.filter(pl.col("exponent").is_not_null()) if table.height else table
     if fitted.is_empty():
         return ""
-    words = [
-        f"{exponent:.2f} for {of}s by {by} (ranks up to {last:,})"
-        for of, by, exponent, last in fitted.select("of", "by", "exponent", "last_rank").iter_rows()
-    ]
-    return f"s is {', '.join(words)}"
+    found: dict[str, list[str]] = {}
+    for of, by, exponent, last in fitted.select("of", "by", "exponent", "last_rank").iter_rows():
+        found.setdefault(of, []).append(f"{exponent:.2f} by {by} (to rank {last:,})")
+    return "; ".join(f"s of {of}s {', '.join(words)}" for of, words in found.items())
 
 
 def _ranked(axes: Axes, curve: pl.DataFrame, look: int, column: str) -> Line2D:
@@ -214,33 +213,18 @@ def _lengths(result: Result, points: Points, of: str, remark: str) -> Figure:
 
 def _hexagons(result: Result, points: Points, of: str, grid: int, labels: tuple[str, str], remark: str) -> Figure:
     """Hexagons coloured by how many there are: x, y, and how many each point stands for, if not one."""
-    from matplotlib.colors import LogNorm
-
-    across, upwards, many = points
-    x, y = (values.cast(pl.Float64).to_numpy() for values in (across, upwards))
-    counts = np.ones(x.size) if many is None else many.cast(pl.Float64).to_numpy()
+    (x, y), many = (values.cast(pl.Float64).to_numpy() for values in points[:2]), points[2]
     drawing, (axes,) = style.figure(result, panel_in=2.1, remark=remark)
     limits = [_limits(values) for values in (x, y)]
     left, right, low, high = (float(np.log10(end)) for pair in limits for end in pair)
-    mesh = axes.hexbin(
-        x,
-        y,
-        C=counts,
-        reduce_C_function=np.sum,
-        xscale="log",
-        yscale="log",
-        gridsize=grid,
-        mincnt=1,
-        linewidths=0.2,
-        extent=(left, right, low, high),
+    hexbins.counted(
+        axes, (x, y, None if many is None else many.to_numpy()), f"{of.capitalize()}s", grid=grid, extent=(left, right, low, high)
     )
-    mesh.set_norm(LogNorm(1, max(10, float(np.max(np.asarray(mesh.get_array()))))))
     style.log_axis(axes, labels[0], prefixes=True)
     style.log_axis(axes, labels[1], prefixes=True, vertical=True)
     axes.set_xlim(*limits[0])
     axes.set_ylim(*limits[1])
     _tick_both(axes)
-    style.color_bar(axes, mesh, f"{of.capitalize()}s", clipped=False)
     return drawing
 
 

@@ -80,7 +80,7 @@ def by_month(result: Result) -> Figure:
     if table.is_empty():
         raise style.NoDataError("no user has enough gaps in a month")
     partial = int(table["partial"].sum())
-    remark = f"hollow: {counted(partial, 'month')} covered in part" if partial else ""
+    remark = f"hollow: {counted(partial, 'partial month')}" if partial else ""
     drawing, (axes,) = style.figure(result, remark=remark)
     times = style.time_axis(axes, table["month"])
     alone = table.height == 1

@@ -14,7 +14,7 @@ from matplotlib.colors import rgb_to_hsv, to_rgb
 from matplotlib.patches import Rectangle
 
 from llmtrace.report import figures, style
-from llmtrace.report.figures.evolution import FIGURES, MOST_NUMBERS, OTHERS, STACK
+from llmtrace.report.figures.evolution import FIGURES, MOST_NUMBERS, NUMBERED_FROM, OTHERS, STACK
 from llmtrace.result import Result
 
 if TYPE_CHECKING:
@@ -118,8 +118,43 @@ def test_shares_of_models_are_stacked_and_partial_periods_hatched(result: Result
         assert hatched.get_height() == pytest.approx(1)
         widths = {round(bar.get_width()) for bar in bars}
         assert widths == {30, 31}
-    assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["one", "two", "Others"]
-    assert "hatched: 1 period covered in part" in words(drawing)
+    assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["1 one", "2 two", "Others"]
+    assert "hatched: 1 partial period" in words(drawing)
+
+
+def test_bars_that_have_room_for_it_are_numbered_by_rank(result: Result) -> None:
+    for axes, column in zip(draw(result, "model_mix").axes, ("requests_ratio", "tokens_ratio"), strict=True):
+        bars = [bar for bar in stacked(axes) if not bar.get_hatch()]
+        roomy = [
+            (bar.get_x() + bar.get_width() / 2, bar.get_y() + bar.get_height() / 2, str(place // 4 + 1))
+            for place, bar in enumerate(bars[:8])
+            if bar.get_height() >= NUMBERED_FROM and place % 4
+        ]
+        assert roomy, column
+        numbers = sorted((*text.get_position(), text.get_text()) for text in axes.texts)
+        for found, expected in zip(numbers, sorted(roomy), strict=True):
+            assert found[:2] == pytest.approx(expected[:2])
+            assert found[2] == expected[2]
+
+
+def test_narrow_bars_have_one_number_a_model_where_it_is_highest(result: Result) -> None:
+    days = pl.datetime_range(datetime(2025, 4, 1), datetime(2025, 5, 10), "1d", eager=True)
+    shares = [0.5 + 0.01 * day for day in range(days.len())]
+    table = pl.DataFrame(
+        {
+            "time": days,
+            "rank": 1,
+            "model": "one",
+            "requests_ratio": shares,
+            "tokens_ratio": [None] * days.len(),
+            "partial": False,
+        },
+        schema_overrides={"tokens_ratio": pl.Float64},
+    )
+    [axes] = draw(with_table(result, "model_share", table), "model_mix").axes
+    [number] = axes.texts
+    assert number.get_text() == "1"
+    assert number.get_position()[1] == pytest.approx(max(shares) / 2)
 
 
 def test_neighbours_in_the_stack_differ_in_grey() -> None:
@@ -150,7 +185,7 @@ def test_bands_hold_the_percentiles_around_the_median(result: Result, name: str,
             assert {round(float(edge), 6) for edge in edges} == {round(float(value), 6) for value in own.ravel()}
         assert axes.get_yscale() == ("log" if name == "tokens" else "linear")
         assert f"{side.capitalize()} tokens" in axes.get_ylabel()
-    assert "hollow: 1 period covered in part" in words(drawing)
+    assert "hollow: 1 partial period" in words(drawing)
 
 
 def test_a_cohort_without_eligible_users_is_left_out(result: Result) -> None:
@@ -194,7 +229,7 @@ def test_retention_is_a_heat_map_of_later_periods(result: Result) -> None:
     assert [text.get_text() for text in axes.get_yticklabels()] == ["2025-04*", "2025-05", "2025-06"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["2025-05", "2025-06", "2025-07"]
     assert axes.yaxis_inverted()
-    assert "*: 1 period covered in part" in words(drawing)
+    assert "*: 1 partial period" in words(drawing)
 
 
 def test_a_heat_map_of_many_periods_has_no_numbers_and_few_labels(result: Result) -> None:

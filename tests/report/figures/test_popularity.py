@@ -135,8 +135,8 @@ def test_ranks_are_drawn_with_the_law_that_is_fitted_to_them(result: Result) -> 
         fitted = own.filter(pl.col("by") == "requests")["fitted_ratio"].drop_nulls()
         assert drawn[FIT] == (RANKS[:4], fitted.to_list())
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert "by requests by tokens c·rank^-s, by requests" in words(drawing)
-    assert "s is 0.81 for models by requests (ranks up to 1,234)" in words(drawing)
+    assert "by requests by tokens c·rank⁻ˢ, by requests" in words(drawing)
+    assert "s of models 0.81 by requests (to rank 1,234)" in words(drawing)
 
 
 def test_models_alone_and_no_fit_make_one_panel_without_a_law(result: Result) -> None:
@@ -145,7 +145,7 @@ def test_models_alone_and_no_fit_make_one_panel_without_a_law(result: Result) ->
     drawing = draw(changed(bare, "zipf", result.tables["zipf"].clear()), "rank_frequency")
     assert len(drawing.axes) == 1
     assert len(drawing.axes[0].get_lines()) == 1
-    assert "rank^-s" not in words(drawing)
+    assert "rank⁻ˢ" not in words(drawing)
 
 
 def test_few_ranks_are_whole_numbers(result: Result) -> None:

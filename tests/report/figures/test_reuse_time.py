@@ -130,7 +130,7 @@ def test_by_month_draws_bands_and_hollow_partial_months(result: Result) -> None:
     filled, hollow = axes.get_lines()[1:]
     assert [np.size(points.get_xdata()) for points in (filled, hollow)] == [3, 2]
     assert hollow.get_markerfacecolor() == "white"
-    assert "hollow: 2 months covered in part" in words(drawing)
+    assert "hollow: 2 partial months" in words(drawing)
     assert axes.get_ylim() == pytest.approx((10 / 10**0.3, 450 * 10**0.3))
 
 
