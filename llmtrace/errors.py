@@ -67,6 +67,18 @@ class MissingColumnError(LlmtraceError):
             f"The trace has: {', '.join(present)}. Name the source column with --map CANONICAL=COLUMN if it is called otherwise.",
         )
 
+    @classmethod
+    def neither(cls, one: str, other: str, present: Iterable[str], wanted_by: str) -> MissingColumnError:
+        """Build the error for two columns of which `wanted_by` needs one, listing those present.
+
+        >>> MissingColumnError.neither("user", "model", ["timestamp"], "popularity").message
+        "popularity needs the column 'user' or 'model', and the trace has neither"
+        """
+        return cls(
+            f"{wanted_by} needs the column '{one}' or '{other}', and the trace has neither",
+            f"The trace has: {', '.join(present)}. Name the source column with --map {one}=COLUMN if it is called otherwise.",
+        )
+
 
 class OutputError(LlmtraceError):
     """An output is in the way or cannot be written."""

@@ -53,8 +53,4 @@ def _require(trace: "Trace") -> None:
     from llmtrace.errors import MissingColumnError
 
     if not {"ttft_s", "duration_s"} & set(trace.columns):
-        present = ", ".join(trace.columns)
-        raise MissingColumnError(
-            "latency needs the column 'ttft_s' or 'duration_s', and the trace has neither",
-            f"The trace has: {present}. Name the source column with --map ttft_s=COLUMN if it is called otherwise.",
-        )
+        raise MissingColumnError.neither("ttft_s", "duration_s", trace.columns, "latency")

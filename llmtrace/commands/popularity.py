@@ -101,7 +101,7 @@ def _require(trace: "Trace", asked: "Mapping[str, Sequence[int]]") -> None:
         if ranks:
             trace.require({"user", "model"}, f"popularity --{of}-rank")
     if not {"user", "model"} & set(trace.columns):
-        raise MissingColumnError.among(["user", "model"], trace.columns, "popularity")
+        raise MissingColumnError.neither("user", "model", trace.columns, "popularity")
 
 
 def _ranks(asked: "Sequence[int]", named: "Sequence[str]", *, drawn: bool) -> list[int]:

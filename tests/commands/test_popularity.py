@@ -129,7 +129,7 @@ def test_a_trace_without_models_and_users_is_told_so(tmp_path: Path, capsys: Cap
     path = tmp_path / "bare.csv"
     path.write_text("timestamp,input_tokens,output_tokens\n1700000000,1,1\n")
     assert main(["popularity", str(path)]) == 4
-    assert "popularity needs the columns 'user', 'model'" in capsys.readouterr().err
+    assert "popularity needs the column 'user' or 'model', and the trace has neither" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

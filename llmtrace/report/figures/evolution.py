@@ -37,8 +37,8 @@ MOST_NUMBERS = 14
 """A heat map of so many columns at most has its numbers in it."""
 DARK = 0.55
 """From this share of the scale on, the number in a cell is white."""
-MOST_NUMBERED, NUMBERED_FROM = 20, 0.075
-"""So many stacked bars have room for numbers, and a share from there on."""
+MOST_NUMBERED, NUMBERED_ONCE, NUMBERED_FROM = 20, 60, 0.075
+"""Up to so many stacked bars have a number each, or one a model; and shares have room for it from there on."""
 LEVELS = {"moderate": 0.1, "major": 0.25}
 LEAST_INDEX, BELOW = 0.3, 0.03
 """How far the axis of the index reaches at least; and how far below the least value, so that marks there are whole."""
@@ -250,6 +250,8 @@ def _stacked(axes: Axes, places: Floats, widths: Floats, table: pl.DataFrame, co
 
 def _number(axes: Axes, places: Floats, bottom: Floats, shares: Floats, rank: int) -> None:
     """Write the rank of a model into its bars that have room for it; where bars are narrow, into the highest alone."""
+    if places.size > NUMBERED_ONCE:
+        return
     shown = np.arange(places.size) if places.size <= MOST_NUMBERED else np.array([shares.argmax()])
     color = "white" if (rank - 1) % 2 == 0 else "#222222"
     for place in shown[shares[shown] >= NUMBERED_FROM]:
