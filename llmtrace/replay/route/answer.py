@@ -12,6 +12,7 @@ from llmtrace.replay.route.definitions import definitions
 from llmtrace.replay.route.loop import HIT_TOKENS
 from llmtrace.replay.route.measures import Moving, imbalance, load, tradeoff
 from llmtrace.replay.route.notes import notes
+from llmtrace.replay.route.rules import defaults
 from llmtrace.replay.route.search import pareto, recommended
 from llmtrace.result import Result
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "answer"]
 
-_WEIGHTS = ("alpha", "beta", "gamma", "delta")
-_SHOWN = ("policy", "token_hit_ratio", "imbalance_ratio", "replication", "jain", "cv")
+_SHOWN = ("policy", "token_hit_ratio", "request_hit_ratio", "imbalance_ratio", "replication", "jain", "cv")
 
 
 class Found(NamedTuple):
@@ -61,15 +61,17 @@ def answer(question: Question, found: Found) -> Result:
         for one in found.outcomes
         if (one.cell.instances, one.cell.capacity_tokens) == (largest.instances, largest.capacity_tokens)
     ]
+    compared = tradeoff(at_largest, found.stream, moving)
     tables = {
         "tradeoff": tradeoff(found.outcomes, found.stream, moving),
+        "largest": compared.select(_SHOWN),
         "load": load(at_largest, found.stream),
     }
-    compared = tradeoff(at_largest, found.stream, moving)
     scalars = {**_scalars(question, found), **_reference(found, compared), **_handed_over(found, moving)}
     if question.search:
-        tables["pareto"] = _pareto(found, moving, question.give_up)
-        scalars |= _recommendation(tables["pareto"])
+        tables["searched"] = _searched(found, moving, question.give_up)
+        tables["pareto"] = tables["searched"].filter("is_on_front").drop("is_on_front")
+        scalars |= _recommendation(tables["searched"])
     return Result(
         command=question.name,
         parameters=question.parameters,
@@ -78,7 +80,7 @@ def answer(question: Question, found: Found) -> Result:
         primary="tradeoff",
         notes=notes(question, found, scalars, compared),
         definitions=definitions(question),
-        shown=("pareto",) if question.search else (),
+        shown=tuple(name for name in ("largest", "pareto") if name in tables and found.outcomes[1:]),
     )
 
 
@@ -113,19 +115,20 @@ def _reference(found: Found, compared: pl.DataFrame) -> dict[str, Scalar]:
     }
 
 
-def _pareto(found: Found, moving: Moving, give_up: float) -> pl.DataFrame:
+def _searched(found: Found, moving: Moving, give_up: float) -> pl.DataFrame:
     """A row for each weighting that was tried, by imbalance."""
-    weights = pl.DataFrame([dict(one.cell.rule.parameters) for one in found.tried], schema=dict.fromkeys(_WEIGHTS, pl.Float64))
+    usual = defaults("score")
+    weights = pl.DataFrame([{**usual, **dict(one.cell.rule.parameters)} for one in found.tried], schema=list(usual))
     tried = pl.concat([tradeoff(found.tried, found.stream, moving).select(_SHOWN), weights], how="horizontal")
     ranked = pareto(tried)
     taken = recommended(ranked, give_up)["policy"].to_list()
-    return ranked.select("policy", *_WEIGHTS, *_SHOWN[1:], "is_on_front", pl.col("policy").is_in(taken).alias("is_recommended"))
+    return ranked.select(*_SHOWN, "is_on_front", pl.col("policy").is_in(taken).alias("is_recommended"), *usual)
 
 
-def _recommendation(table: pl.DataFrame) -> dict[str, Scalar]:
+def _recommendation(searched: pl.DataFrame) -> dict[str, Scalar]:
     names = ("policy", "token_hit_ratio", "imbalance_ratio")
-    taken = table.filter("is_recommended")
-    best: Scalar = table["token_hit_ratio"].max()  # type: ignore[assignment]
+    taken = searched.filter("is_recommended")
+    best: Scalar = searched["token_hit_ratio"].max()  # type: ignore[assignment]
     return {
         **{f"recommended_{name}": taken[name][0] if taken.height else None for name in names},
         "best_searched_token_hit_ratio": best,

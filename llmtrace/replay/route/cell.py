@@ -24,7 +24,7 @@ UNLIMITED = 1 << 62
 """A capacity that no trace reaches."""
 SEED = 10
 """The paper's."""
-INTERVALS = 500
+INTERVALS = 96
 """Of how many intervals of time the load is kept at most."""
 
 Key: TypeAlias = Literal["user", "session"]

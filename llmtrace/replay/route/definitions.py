@@ -26,10 +26,12 @@ def definitions(question: Question) -> Mapping[str, str]:
     """Scalar, or `table.column`, to the sentence that defines it."""
     kind = question.object or "session"
     things = f"{kind}s"
-    tables = {"tradeoff": _tradeoff(kind, things, question), "load": _LOAD}
+    cells = _tradeoff(kind, things, question)
+    tables = {"tradeoff": cells, "largest": {name: cells[name] for name in _OF_LARGEST}, "load": _LOAD}
     scalars = {**_scalars(kind, things), **(_HANDED_OVER if question.decode is not None else {})}
     if question.search:
-        tables["pareto"] = _pareto(tables["tradeoff"])
+        tables["searched"] = _searched(cells)
+        tables["pareto"] = {name: sentence for name, sentence in tables["searched"].items() if name != "is_on_front"}
         scalars |= {
             "recommended_policy": (
                 "The weights on the Pareto front with the least imbalance of those that give up at most --give-up of the best "
@@ -55,7 +57,7 @@ def _scalars(kind: str, things: str) -> dict[str, str]:
         "working_set_tokens": f"Tokens of all {things}, each at its largest: what one instance would need to hold all.",
         "ideal_token_hit_ratio": "token_hit_ratio of one instance whose cache has no limit: no router can find more.",
         "samples": "Number of samples of the load, a minute apart from the first arrival to the last.",
-        "largest_instances": "Instances of the largest cells, which the table load, the notes and a search are about.",
+        "largest_instances": "Instances of the largest cells, which tables largest and load, the notes and a search are about.",
         "largest_capacity_tokens": "Their capacity in tokens; null without limit.",
         "best_policy": "The policy with the highest token_hit_ratio there.",
         "best_token_hit_ratio": "Its token_hit_ratio, 0 to 1.",
@@ -76,9 +78,10 @@ _HANDED_OVER = {
     "mean_transfer_s": "Seconds that one link of --link-gbps takes for the cache of a request, on average.",
     "links_in_use": "Links that are in use on average: seconds of all transfers over seconds between first and last hand-over.",
 }
+_OF_LARGEST = ("policy", "token_hit_ratio", "request_hit_ratio", "imbalance_ratio", "replication", "jain", "cv")
 _LOAD = {
     "policy": "The policy, on the largest number of instances with the largest caches.",
-    "time": "First sample of an interval; there are at most 500 intervals of whole minutes.",
+    "time": "First sample of an interval; there are at most 96 intervals of whole minutes.",
     "mean_tokens_per_s": f"Mean rate of an instance in the interval's samples, in tokens a second: {_RATE}.",
     "max_tokens_per_s": "Rate of the instance with the highest rate in the interval.",
     "min_tokens_per_s": "Rate of the instance with the lowest.",
@@ -97,8 +100,7 @@ def _tradeoff(kind: str, things: str, question: Question) -> dict[str, str]:
         "request_hit_ratio": "Share of the requests of which something is found, 0 to 1.",
         "replication": (
             f"Physical over logical tokens: over all {things}, the sum over instances of the {entry} ever held there, over that "
-            f"of the "
-            "one instance that held most; evicted ones count too. At least 1."
+            "of the one instance that held most; evicted ones count too. At least 1."
         ),
         "imbalance_ratio": f"Highest over mean load of instances, less 1: {_RATE}.",
         "jain": (
@@ -127,14 +129,14 @@ def _tradeoff(kind: str, things: str, question: Question) -> dict[str, str]:
     }
 
 
-def _pareto(defined: Mapping[str, str]) -> dict[str, str]:
+def _searched(defined: Mapping[str, str]) -> dict[str, str]:
     return {
         "policy": "The policy score with the weights that are tried.",
         "alpha": "Weight of the share of the prompt that an instance holds.",
         "beta": "Weight of its load over the largest.",
         "gamma": "Weight of its requests in flight over the most.",
         "delta": "Weight of making another copy.",
-        **{name: defined[name] for name in ("token_hit_ratio", "imbalance_ratio", "replication", "jain", "cv")},
+        **{name: defined[name] for name in _OF_LARGEST[1:]},
         "is_on_front": "Whether no other weights hit as much with less imbalance, or more with as little.",
         "is_recommended": "Whether these are recommended_policy.",
     }

@@ -67,7 +67,7 @@ def _recommended(scalars: Mapping[str, Scalar], compared: pl.DataFrame, question
     taken = {name: scalars[f"recommended_{name}"] for name in ("policy", "token_hit_ratio", "imbalance_ratio")}
     return (
         f"Recommended: {_told(taken)}. {_where(scalars)} these weights are the most even of those that give up at most "
-        f"{question.give_up:.3g} of the best hit ratio of {scalars['best_searched_token_hit_ratio']:.4f}; beside them {others}."
+        f"{question.give_up:.3g} of the best hit ratio, {scalars['best_searched_token_hit_ratio']:.4f}; beside them {others}."
     )
 
 
@@ -92,19 +92,16 @@ def _sessions(question: Question, found: Found) -> str:
     if question.object == "block":
         return (
             f"Instances hold blocks of {question.block_tokens} tokens of prompts. What an answer adds is found only if a later "
-            f"prompt "
-            "has it in its blocks and was computed before."
+            "prompt has it in its blocks and was computed before."
         )
     if found.gatherer.is_given:
         return (
             "Sessions are those of the trace; a turn finds what its session left, as far as its prompt goes, even if the prompt "
-            "was "
-            "rewritten on the way."
+            "was rewritten on the way."
         )
     return (
         "Sessions are reconstructed from token counts, as llmtrace sessions does: hits are an estimate. Policies do not see "
-        "them; "
-        "they see how much of a prompt an instance holds."
+        "them; they see how much of a prompt an instance holds."
     )
 
 
@@ -114,8 +111,7 @@ def _durations(question: Question, found: Found) -> str:
     speeds = question.speeds
     return (
         f"The trace logs no durations: a request is taken to be in flight for its prompt at {speeds.prefill_tokens_per_s:g} "
-        f"tokens/s "
-        f"and its answer at {speeds.decode_tokens_per_s:g} tokens/s (--prefill-tokens-per-s, --decode-tokens-per-s)."
+        f"tokens/s and its answer at {speeds.decode_tokens_per_s:g} tokens/s (--prefill-tokens-per-s, --decode-tokens-per-s)."
     )
 
 
@@ -123,11 +119,11 @@ def _handed_over(question: Question, found: Found) -> str:
     if question.prefill is None:
         return ""
     when = "as logged" if found.gatherer.has_first_tokens else f"estimated at {question.speeds.prefill_tokens_per_s:g} tokens/s"
+    decode = question.decode or 0
     return (
         f"{counted(question.prefill, 'instance')} {either(question.prefill, 'computes', 'compute')} prompts until the first "
-        f"token, "
-        f"{when}, and {counted(question.decode or 0, 'other')} {either(question.decode or 0, 'decodes', 'decode')}; the policy "
-        "chooses among the former, load among the latter. Prefill instances hold prompts, not answers."
+        f"token, {when}, and {counted(decode, 'other')} {either(decode, 'decodes', 'decode')}; the policy chooses among the "
+        "former, load among the latter. Prefill instances hold prompts, not answers."
     )
 
 
@@ -136,9 +132,8 @@ def _idle(compared: pl.DataFrame) -> str:
     if not isinstance(busy, float) or busy >= IDLE:
         return ""
     return (
-        f"An instance has {busy:.2g} requests in flight on average: most are idle at most times, so that policies that go by "
-        f"load "
-        "choose by chance, and imbalance is that of single requests."
+        f"An instance has {busy:.2g} requests in flight on average: most are idle at most times, so that imbalance is that of "
+        "single requests, and load-first, and what falls back to it, draws among the first three."
     )
 
 

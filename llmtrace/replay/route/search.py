@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from llmtrace.errors import UsageError
-from llmtrace.replay.route.rules import Rule
+from llmtrace.replay.route.rules import Rule, defaults
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,11 +30,14 @@ _DELTAS = (0.0, 0.3)
 
 def candidates() -> tuple[Rule, ...]:
     """The weights that are tried."""
-    tried = [
-        Rule("score", (("alpha", 1.0), ("beta", beta), ("gamma", gamma), ("delta", delta)))
-        for beta, gamma, delta in product(_BETAS, _GAMMAS, _DELTAS)
-    ]
-    return (*tried, Rule("score", (("alpha", 0.0), ("beta", 1.0), ("gamma", 0.0), ("delta", 0.0))))
+    tried = [_score(beta=beta, gamma=gamma, delta=delta) for beta, gamma, delta in product(_BETAS, _GAMMAS, _DELTAS)]
+    return (*tried, _score(alpha=0.0, beta=1.0))
+
+
+def _score(**weights: float) -> Rule:
+    """The policy with these weights, of which those that are its defaults need not be named."""
+    usual = defaults("score")
+    return Rule("score", tuple((name, weight) for name, weight in weights.items() if weight != usual[name]))
 
 
 def pareto(tried: pl.DataFrame) -> pl.DataFrame:

@@ -27,6 +27,7 @@ _MODULES = {
     "latency": "llmtrace.report.figures.latency",
     "popularity": "llmtrace.report.figures.popularity",
     "reuse-time": "llmtrace.report.figures.reuse_time",
+    "route": "llmtrace.report.figures.route",
     "stats": "llmtrace.report.figures.stats",
 }
 
