@@ -116,3 +116,85 @@ def test_the_shape_of_the_sample(sample: Result, database: duckdb.DuckDBPyConnec
     for row in sample.tables["by_input_length"].drop_nulls("bimodality").rows(named=True):
         band = pl.col("input_tokens").is_between(row["input_tokens_from"], row["input_tokens_to"], "left")
         assert row["bimodality"] == pytest.approx(sarle(values.filter(band)["r"].to_list()), abs=1e-4)
+
+
+@pytest.mark.oracle
+def test_bands_of_the_sample(sample: Result, database: duckdb.DuckDBPyConnection) -> None:
+    table = sample.tables["by_input_length"]
+    assert table["requests"].sum() == sample.scalars["measured_requests"]
+    for row in table.rows(named=True):
+        band = row["input_tokens_from"], row["input_tokens_to"] or 10**9
+        [expected] = database.execute(
+            """SELECT count(*), sum(input_tokens), sum(cached_tokens), avg(r), avg((r = 0)::INT), avg((r >= 0.95)::INT),
+            quantile_cont(r, [0.1, 0.5, 0.9]) FROM logged WHERE input_tokens >= ? AND input_tokens < ?""",
+            band,
+        ).fetchall()
+        assert (row["requests"], row["input_tokens"], row["cached_tokens"]) == expected[:3]
+        found = [row[name] for name in ("mean_request_hit_ratio", "share_zero", "share_full")]
+        assert found == pytest.approx(expected[3:6], abs=1e-9)
+        assert row["token_hit_ratio"] == pytest.approx(expected[2] / expected[1])
+        assert [row[f"hit_ratio_p{percent}"] for percent in (10, 50, 90)] == pytest.approx(expected[6], abs=HALF_CELL)
+
+
+@pytest.mark.oracle
+def test_curves_of_the_sample(sample: Result, database: duckdb.DuckDBPyConnection) -> None:
+    top = [
+        name for (name,) in database.execute("SELECT model FROM logged GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 3").fetchall()
+    ]
+    lengths = {
+        "under 1,000": "input_tokens < 1000",
+        "1,000 to 7,999": "input_tokens BETWEEN 1000 AND 7999",
+        "8,000 and more": "input_tokens >= 8000",
+    }
+    groups = {("all", None): "true"} | {("input_length", name): where for name, where in lengths.items()}
+    groups |= {("model", name): f"model = '{name}'" for name in top}
+    curves = sample.tables["cdf"].partition_by("scope", "name", as_dict=True, maintain_order=True)
+    assert list(curves) == list(groups)
+    for group, curve in curves.items():
+        rows = database.execute(f"SELECT input_tokens, cached_tokens FROM logged WHERE {groups[group]}").fetchall()  # noqa: S608
+        inputs, cached = np.array(rows).T
+        for step, shares in enumerate(curve.select("hit_ratio", "cumulative_ratio", "cumulative_tokens_ratio").rows()):
+            below = 100 * np.minimum(cached, inputs) <= step * inputs
+            assert shares[:2] == (step / 100, pytest.approx(below.mean()))
+            assert shares[2] == (None if group[0] == "model" else pytest.approx(inputs[below].sum() / inputs.sum()))
+
+
+@pytest.mark.oracle
+def test_classes_of_users_of_the_sample(sample: Result, database: duckdb.DuckDBPyConnection) -> None:
+    expected = database.execute(
+        """WITH users AS (
+            SELECT "user", count(*) AS n, avg(r) AS mean, sum(cached_tokens) / sum(input_tokens) AS tokens, sum(r) AS total,
+                   sum(cached_tokens) AS cached, sum(input_tokens) AS input
+            FROM logged GROUP BY 1)
+        SELECT CASE WHEN n <= 10 THEN 1 WHEN n <= 100 THEN 11 WHEN n <= 1000 THEN 101 WHEN n <= 10000 THEN 1001 ELSE 10001 END,
+               count(*), sum(n), sum(total) / sum(n), sum(cached) / sum(input), quantile_cont(mean, [0.1, 0.25, 0.5, 0.75, 0.9]),
+               quantile_cont(tokens, [0.1, 0.25, 0.5, 0.75, 0.9])
+        FROM users GROUP BY 1 ORDER BY 1"""
+    ).fetchall()
+    names = ("requests_from", "users", "measured_requests", "mean_request_hit_ratio", "token_hit_ratio")
+    percents = [[f"{name}_p{percent}" for percent in (10, 25, 50, 75, 90)] for name in names[3:]]
+    for found, row in zip(sample.tables["by_user"].rows(named=True), expected, strict=True):
+        assert [found[name] for name in names] == [*row[:3], *(pytest.approx(value, abs=1e-9) for value in row[3:5])]
+        for own, values in zip(percents, row[5:], strict=True):
+            assert [found[name] for name in own] == pytest.approx(values, abs=1e-8)
+
+
+@pytest.mark.oracle
+def test_what_hits_save_in_the_sample(sample: Result, database: duckdb.DuckDBPyConnection) -> None:
+    edges = [*range(0, 32_000, 2_000), 32_000, 64_000, 128_000, 10**9]
+    compared = 0
+    for found in sample.tables["ttft_saved"].rows(named=True):
+        place = edges.index(found["input_tokens_from"])
+        [row] = database.execute(
+            """SELECT count(*), count(*) FILTER (r < 0.1), count(*) FILTER (r >= 0.9), median(ttft_s) FILTER (r < 0.1),
+            median(ttft_s) FILTER (r >= 0.9)
+            FROM logged WHERE ttft_s > 0 AND ttft_s < 300 AND input_tokens >= ? AND input_tokens < ?""",
+            (edges[place], edges[place + 1]),
+        ).fetchall()
+        names = ("requests", "requests_without_hit", "requests_with_hit")
+        assert tuple(found[name] for name in names) == row[:3]
+        medians = [median if count >= 200 else None for count, median in zip(row[1:3], row[3:], strict=True)]
+        for name, median in zip(("without", "with"), medians, strict=True):
+            assert found[f"ttft_{name}_hit_p50_s"] == (None if median is None else pytest.approx(median, rel=TTFT_WITHIN))
+        compared += found["saved_s"] is not None
+    assert compared >= 4
