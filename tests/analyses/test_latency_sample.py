@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
 from llmtrace.analyses.latency import Latency
 from llmtrace.engine.local import run
-from llmtrace.result import Result
 from llmtrace.trace import open_trace
+
+if TYPE_CHECKING:
+    from llmtrace.result import Result
 
 SAMPLE = Path(__file__).parents[2] / "sample_traces" / "year"
 OVERALL, OF_MODELS = 2**-12, 2**-8

@@ -12,11 +12,12 @@ import pytest
 
 from llmtrace.analyses.popularity import Popularity
 from llmtrace.engine.local import run
-from llmtrace.result import Result
 from llmtrace.trace import open_trace
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from llmtrace.result import Result
 
     Amounts = npt.NDArray[np.float64]
 
@@ -37,7 +38,7 @@ def amounts(of: str, by: str) -> Amounts:
     """The requests or tokens of every model or user that has any, most first."""
     amount = {"requests": "count(*)", "tokens": "sum(input_tokens + output_tokens) FILTER (status = 'ok')"}[by]
     query = f"""SELECT {amount} AS amount FROM '{SAMPLE}/**/*.parquet' GROUP BY "{of}" ORDER BY 1 DESC NULLS LAST"""  # noqa: S608
-    return np.array([float(value) for (value,) in duckdb.sql(query).fetchall() if value is not None])
+    return np.array([float(value) for (value,) in duckdb.execute(query).fetchall() if value is not None])
 
 
 def test_concentration(year: Result, amounts: Amounts, of: str, by: str) -> None:
