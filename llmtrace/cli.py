@@ -30,6 +30,7 @@ from llmtrace.commands.latency import latency
 from llmtrace.commands.popularity import popularity
 from llmtrace.commands.reuse_time import reuse_time
 from llmtrace.commands.route import route
+from llmtrace.commands.sessions import sessions
 from llmtrace.commands.stats import stats
 from llmtrace.engine.memory import share_heap
 from llmtrace.errors import LlmtraceError, OutputError, UsageError
@@ -44,7 +45,7 @@ __all__ = ["COMMANDS", "app", "entry", "main"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
     "Measure": (stats, burstiness, reuse_time, hit_dist, evolution, latency, popularity),
-    "Replay": (cache, route),
+    "Replay": (sessions, cache, route),
     "Handle traces": (check, convert, generate),
 }
 """Every command, in the order of the help, under the heading it stands there; the function's name is the command's."""

@@ -28,6 +28,7 @@ _MODULES = {
     "popularity": "llmtrace.report.figures.popularity",
     "reuse-time": "llmtrace.report.figures.reuse_time",
     "route": "llmtrace.report.figures.route",
+    "sessions": "llmtrace.report.figures.sessions",
     "stats": "llmtrace.report.figures.stats",
 }
 
