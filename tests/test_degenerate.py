@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 START = datetime(2025, 4, 11)
 MINUTES = [START + timedelta(minutes=minute) for minute in range(300)]
-MEASURING = [command.__name__.replace("_", "-") for command in COMMANDS["Measure"]]
+MEASURING = [*(command.__name__.replace("_", "-") for command in COMMANDS["Measure"]), "sessions"]
 LARGEST = 2**63 - 1
 
 
