@@ -129,8 +129,6 @@ class Question:
         chosen: Object = self.object or ("block" if "block_hashes" in trace.columns else "session")
         decided = replace(self, object=chosen, rules=self._rules(trace))
         if chosen == "session":
-            if self.block_tokens is not None:
-                raise UsageError("--block-size: the trace has no blocks", "Leave it out.")
             return decided, OfSessions(trace, self.speeds, self.rule)
         trace.require({"block_hashes"}, "route --object block")
         if self.hash_by == "session":
