@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -20,6 +20,9 @@ from llmtrace.report import figures
 from llmtrace.result import Result
 from llmtrace.schema import COLUMNS
 from llmtrace.summaries.accumulator import Counter
+
+if TYPE_CHECKING:
+    from llmtrace.analyses.base import Analysis
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "docs" / "regenerate.py"
@@ -64,6 +67,19 @@ def test_a_measuring_command_explains_every_scalar_table_and_figure(name: str, c
     page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     named = [*result["scalars"], *result["tables"], *figures.names(name)]
     assert [one for one in named if f"`{one}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    "analysis", [llmtrace.HitDist(per_user=True), llmtrace.Evolution(), llmtrace.Latency(), llmtrace.Popularity()]
+)
+def test_a_page_names_every_column_of_every_table(analysis: Analysis) -> None:
+    """Of percentiles one stands for all."""
+    [result] = llmtrace.run(llmtrace.open_trace(str(ROOT / "sample_traces" / "year")), [analysis])
+    page = (ROOT / "docs" / f"{result.command}.md").read_text(encoding="utf-8")
+    columns = {column for table in result.tables.values() for column in table.columns}
+    assert {f"{name}.{column}" for name, table in result.tables.items() for column in table.columns} <= set(result.definitions)
+    patterns = {column: re.sub(r"p\d+", r"p\\d+", column) for column in columns}
+    assert [column for column, pattern in patterns.items() if not re.search(f"`{pattern}`", page)] == []
 
 
 @pytest.mark.parametrize("name", BY_NAME)
