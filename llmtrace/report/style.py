@@ -122,6 +122,10 @@ class NoDataError(Exception):
     """A result lacks what a figure shows; the message says what."""
 
 
+class NotAskedError(NoDataError):
+    """A figure shows what takes an option that was not given."""
+
+
 @contextmanager
 def look() -> Iterator[None]:
     """Draw and save in our style inside the block, whatever the user's matplotlib settings, which stay as they are."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["figures", "names"]
 
 _MODULES = {
+    "balance": "llmtrace.report.figures.balance",
     "burstiness": "llmtrace.report.figures.burstiness",
     "cache": "llmtrace.report.figures.cache",
     "evolution": "llmtrace.report.figures.evolution",
@@ -39,11 +40,16 @@ def names(command: str) -> tuple[str, ...]:
 
 
 def figures(result: Result, log: Callable[[str], None]) -> Iterator[tuple[str, Figure]]:
-    """The figures of a result by name. One whose data the result does not have is not drawn, and `log` hears why."""
+    """The figures of a result by name. One whose data the result does not have is not drawn, and `log` hears why.
+
+    One that takes an option which was not given is left out in silence.
+    """
     for name, draw in _drawings(result.command).items():
         try:
             with style.look():
                 figure = draw(result)
+        except style.NotAskedError:
+            continue
         except style.NoDataError as reason:
             log(f"Figure {name} is not drawn: {reason}")
         else:

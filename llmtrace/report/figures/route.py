@@ -93,10 +93,11 @@ def load_over_time(result: Result) -> Figure:
 
 def pareto(result: Result) -> Figure:
     """All weights that a search tried: hits against imbalance, those that nothing beats as a line, and the recommended ones."""
-    tried = result.tables.get("searched", pl.DataFrame())
-    shown = tried.drop_nulls(["imbalance_ratio", "token_hit_ratio"]) if tried.height else tried
+    if "searched" not in result.tables:
+        raise style.NotAskedError("it takes --search")
+    shown = result.tables["searched"].drop_nulls(["imbalance_ratio", "token_hit_ratio"])
     if shown.is_empty():
-        raise style.NoDataError("no weights were searched for (--search), or there is no load")
+        raise style.NoDataError("there is no load")
     drawing, (axes,) = style.figure(result, panel_in=2.4, remark=_largest(result))
     marks: dict[str, Any] = {}
     front = shown.filter("is_on_front")

@@ -140,7 +140,10 @@ def _known(result: Result, name: str, reason: str) -> pl.DataFrame:
 
 
 def _varied(result: Result, parameter: str) -> pl.DataFrame:
-    table = _known(result, "sensitivity", "it takes --sensitivity").filter(pl.col("varied") == parameter)
+    tried = result.tables.get("sensitivity", pl.DataFrame())
+    if tried.is_empty():
+        raise style.NotAskedError("it takes --sensitivity")
+    table = tried.filter(pl.col("varied") == parameter)
     if not table["sessions"].sum():
         raise style.NoDataError(NOTHING)
     return table

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from llmtrace.report import style
+from llmtrace.report import figures, style
 from llmtrace.report.figures.sessions import ENOUGH, FIGURES, MEASURES
 from llmtrace.result import Result
 
@@ -128,3 +128,11 @@ def test_a_figure_without_data_says_why(result: Result, name: str) -> None:
     for tables in ({}, {table: frame.clear() for table, frame in result.tables.items()}):
         with pytest.raises(style.NoDataError):
             draw(replace(result, tables=tables), name)
+
+
+def test_what_takes_an_option_is_left_out_in_silence(result: Result) -> None:
+    said: list[str] = []
+    tables = {name: frame.clear() if name == "sensitivity" else frame for name, frame in result.tables.items()}
+    drawn = [name for name, _ in figures.figures(replace(result, tables=tables), said.append)]
+    assert drawn == [name for name in FIGURES if not name.startswith("sensitivity")]
+    assert said == []
