@@ -13,7 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from llmtrace.engine import convert as module
-from llmtrace.engine.convert import convert
+from llmtrace.engine.convert import convert, partition_of
 from llmtrace.errors import InputError, OutputError, UsageError
 from llmtrace.formats.layout import ReadOptions
 from llmtrace.schema import COLUMNS
@@ -252,3 +252,17 @@ def test_a_strict_run_that_finds_bad_cells_leaves_nothing(tmp_path: Path) -> Non
     with pytest.raises(InputError, match="unreadable input_tokens"):
         convert(open_trace(str(tmp_path / "t.csv"), strict=True), tmp_path / "out", "day")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_trace_is_partitioned_as_its_folders_say(tmp_path: Path) -> None:
+    everything().write_parquet(tmp_path / "t.parquet")
+    source = open_trace(str(tmp_path / "t.parquet"))
+    partitions: tuple[Partition, ...] = ("day", "month", "none")
+    for partition in partitions:
+        convert(source, tmp_path / partition, partition)
+        assert partition_of(open_trace(str(tmp_path / partition))) == partition
+    assert partition_of(open_trace([str(tmp_path / "day"), str(tmp_path / "month")])) == "none"
+    relative = tmp_path / "t.csv"
+    relative.write_text("timestamp,input_tokens,output_tokens\n5,1,1\n90000,1,1\n")
+    convert(open_trace(str(relative), options=ReadOptions(time_unit="s")), tmp_path / "relative", "day")
+    assert partition_of(open_trace(str(tmp_path / "relative"))) == "day"

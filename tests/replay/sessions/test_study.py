@@ -306,6 +306,14 @@ def test_conversations_of_coding_agents(real_traces: Path, tmp_path: Path, recon
     assert result.scalars["sessions"] == 17
 
 
+def test_the_published_sessions_judge_the_published_excerpt(real_traces: Path) -> None:
+    """27 of 28 links; that of 110239438327 leads elsewhere, since the excerpt lacks what continued its rival 110239438217."""
+    trace = open_trace(str(real_traces / "chutes" / "chutes_excerpt_36rows.csv"))
+    result = studied(trace, Reconstruction())
+    assert result.tables["quality"].rows() == [("session", 28, 28, 27, 27 / 28, 27 / 28, 27 / 28, 1.0)]
+    assert (result.scalars["session_requests"], result.scalars["sessions"]) == (36, 36 - 28)
+
+
 @pytest.mark.usefixtures("small_parts")
 def test_given_sessions_are_described_and_not_judged(tmp_path: Path, requests: pl.DataFrame) -> None:
     result = studied(opened(requests, tmp_path), None)
