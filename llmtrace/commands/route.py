@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from llmtrace.commands.reconstructing import Reconstructing
 from llmtrace.errors import UsageError
 from llmtrace.options import Reading, Writing
 
@@ -94,6 +95,12 @@ class Routing:
     decode: Annotated[
         int | None, typer.Option(metavar="D", help="So many others decode only; with --prefill.", rich_help_panel=_FLEET)
     ] = None
+    reconstruct: Annotated[
+        bool,
+        typer.Option(
+            "--reconstruct", help="Reconstruct sessions even if the trace has some or has hashes.", rich_help_panel=_FLEET
+        ),
+    ] = False
     kv_bytes_per_token: Annotated[
         int | None, typer.Option(metavar="N", help="Bytes that a token takes in the cache.", rich_help_panel=_MODEL)
     ] = None
@@ -115,8 +122,8 @@ class Routing:
         ),
     ] = 50.0
 
-    def question(self) -> "Question":
-        """What these options ask.
+    def question(self, reconstructing: Reconstructing) -> "Question":
+        """What these options ask; to say how sessions are reconstructed is to ask for it.
 
         Raises:
             UsageError: if they make no sense.
@@ -133,6 +140,8 @@ class Routing:
             cache_policy=self.cache_policy,
             object=self.object,
             block_tokens=self.block_size,
+            rule=reconstructing.rule(),
+            reconstruct=self.reconstruct or reconstructing != Reconstructing(),
             load=self.load,
             hash_by=self.hash_by,
             seed=self.seed,
@@ -146,7 +155,7 @@ class Routing:
         )
 
 
-def route(reading: Reading, writing: Writing, routing: Routing) -> None:
+def route(reading: Reading, writing: Writing, routing: Routing, reconstructing: Reconstructing) -> None:
     """What would a router make of this: how many hits, how many copies, how uneven a load?
 
     Replays the requests onto instances that each have a prefix cache, over policies, numbers of instances and capacities:
@@ -161,7 +170,7 @@ def route(reading: Reading, writing: Writing, routing: Routing) -> None:
     from llmtrace.engine.progress import progress_bar
     from llmtrace.report import writers
 
-    question = routing.question()
+    question = routing.question(reconstructing)
     writers.check(writing.target(), question.name)
     trace = reading.open()
     question, gatherer = question.of_trace(trace)

@@ -44,6 +44,14 @@ def test_a_grid(trace: str, capsys: Capture) -> None:
     assert unlimited["token_hit_ratio"].to_list() == [sum(range(15, 75, 10)) / sum(range(10, 90, 10))] * 2
 
 
+def test_to_say_how_sessions_are_reconstructed_is_to_ask_for_it(trace: str, capsys: Capture) -> None:
+    for options, reconstructs in (([], False), (["--reconstruct"], True), (["--k", "3"], True), (["--max-gap", "1h"], True)):
+        code, out, _ = call([trace, "--instances", "1", "--format", "json", "--quiet", *options], capsys)
+        found = json.loads(out)
+        assert (code, found["parameters"]["reconstruct"]) == (0, reconstructs)
+        assert any("reconstructed" in note for note in found["notes"]) == reconstructs
+
+
 def test_what_is_written(trace: str, tmp_path: Path, capsys: Capture) -> None:
     options = ["--instances", "2,3", "--capacity", "20,50", "--kv-model", "minimax-m2", "--search"]
     assert call([trace, *options, "--output", "report", "--quiet"], capsys)[0] == 0
@@ -91,6 +99,7 @@ def test_prefill_and_decode(trace: str, capsys: Capture) -> None:
         (["--decode", "2"], 2, "--prefill and --decode go together"),
         (["--prefill-tokens-per-s", "0"], 2, "--prefill-tokens-per-s 0: not above zero"),
         (["--seed", "-3"], 2, "--seed -3: out of range"),
+        (["--k", "0"], 2, "--k 0: out of range"),
         (["--object", "block"], 4, "route --object block needs the column 'block_hashes', which the trace does not have"),
         (["--table", "front"], 2, "--table front: route has no such table"),
         (["--where", "nothing > 1"], 4, "--where"),

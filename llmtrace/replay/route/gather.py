@@ -203,13 +203,22 @@ class Gatherer(ABC):
 class OfSessions(Gatherer):
     """Routes whole sessions: the trace's own, or reconstructed ones.
 
+    Args:
+        trace: an opened trace.
+        speeds: see `Speeds`.
+        rule: how sessions are reconstructed.
+        reconstruct: whether they are even if the trace has some.
+
     Raises:
         MissingColumnError: if the trace has neither sessions nor what they are reconstructed from.
     """
 
-    def __init__(self, trace: Trace, speeds: Speeds, rule: Reconstruction | None = None) -> None:
+    def __init__(self, trace: Trace, speeds: Speeds, rule: Reconstruction | None = None, *, reconstruct: bool = False) -> None:
         """Gather the sessions of a trace."""
-        self._tracker = SessionTracker.of(trace, rule, wanted_by="route")
+        if reconstruct:
+            self._tracker = SessionTracker.reconstructing(trace, rule or Reconstruction(), wanted_by="route")
+        else:
+            self._tracker = SessionTracker.of(trace, rule, wanted_by="route")
         super().__init__(trace, speeds, self._tracker.columns)
 
     @property

@@ -48,6 +48,7 @@ class Question:
         object: what instances hold; None takes blocks if the trace has them.
         block_tokens: tokens of a block, where the trace does not say.
         rule: how sessions are reconstructed, where the trace has none.
+        reconstruct: whether they are reconstructed even if the trace has some, or has hashes.
         load: what a request in flight weighs.
         hash_by: what `consistent-hash` hashes.
         seed: of what is drawn at random.
@@ -72,6 +73,7 @@ class Question:
     object: Object | None = None
     block_tokens: int | None = None
     rule: Reconstruction | None = None
+    reconstruct: bool = False
     load: Load = "tokens"
     hash_by: Key = "user"
     seed: int = SEED
@@ -100,7 +102,12 @@ class Question:
             raise UsageError(f"--give-up {self.give_up:g}: not a share from 0 to 1", "Give for example 0.01.")
         if self.block_tokens is not None and self.block_tokens <= 0:
             raise UsageError(f"--block-size {self.block_tokens}: not above zero", "Give the tokens of a block, such as 16.")
-        if self.block_tokens is not None and self.object == "session":
+        self._check_object()
+
+    def _check_object(self) -> None:
+        if self.object == "block" and self.reconstruct:
+            raise UsageError("--reconstruct: blocks belong to no sessions", "Leave it out, or route sessions.")
+        if self.block_tokens is not None and (self.object == "session" or self.reconstruct):
             raise UsageError("--block-size: sessions have no blocks", "Leave it out, or route blocks with --object block.")
 
     def _check_instances(self) -> None:
@@ -126,10 +133,11 @@ class Question:
             MissingColumnError: if the trace lacks what is asked for.
             UsageError: if blocks are of unknown size.
         """
-        chosen: Object = self.object or ("block" if "block_hashes" in trace.columns else "session")
+        has_blocks = "block_hashes" in trace.columns and not self.reconstruct
+        chosen: Object = self.object or ("block" if has_blocks else "session")
         decided = replace(self, object=chosen, rules=self._rules(trace))
         if chosen == "session":
-            return decided, OfSessions(trace, self.speeds, self.rule)
+            return decided, OfSessions(trace, self.speeds, self.rule, reconstruct=self.reconstruct)
         trace.require({"block_hashes"}, "route --object block")
         if self.hash_by == "session":
             trace.require({"session"}, "route --hash-by session")
@@ -221,6 +229,7 @@ class Question:
             "cache_policy": self.cache_policy,
             "object": self.object,
             "block_tokens": self.block_tokens,
+            "reconstruct": self.reconstruct,
             "load": self.load,
             "hash_by": self.hash_by,
             "seed": self.seed,
