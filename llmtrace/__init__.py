@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from llmtrace.analyses.balance import Balance
     from llmtrace.analyses.burstiness import Burstiness
     from llmtrace.analyses.evolution import Evolution
     from llmtrace.analyses.hit_dist import HitDist
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from llmtrace.trace import Filters, Trace, open_trace
 
 __all__ = [
+    "Balance",
     "Burstiness",
     "Evolution",
     "Filters",
@@ -51,6 +53,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "llmtrace.analyses.balance": ("Balance",),
     "llmtrace.analyses.burstiness": ("Burstiness",),
     "llmtrace.analyses.evolution": ("Evolution",),
     "llmtrace.analyses.hit_dist": ("HitDist",),

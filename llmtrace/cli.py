@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from llmtrace import __version__
+from llmtrace.commands.balance import balance
 from llmtrace.commands.burstiness import burstiness
 from llmtrace.commands.cache import cache
 from llmtrace.commands.check import check
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "app", "entry", "main"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
-    "Measure": (stats, burstiness, reuse_time, hit_dist, evolution, latency, popularity),
+    "Measure": (stats, burstiness, reuse_time, hit_dist, evolution, latency, popularity, balance),
     "Replay": (sessions, cache, route),
     "Handle traces": (check, convert, generate),
 }

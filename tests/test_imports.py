@@ -48,9 +48,9 @@ def test_public_names_have_one_home_each() -> None:
 
 
 def test_every_analysis_of_a_command_is_public() -> None:
-    """But `check`, whose verdict needs what only reading knows, and the rasters of `popularity`, which need its result."""
+    """But `check`, whose verdict needs what only reading knows, and what `popularity` and `balance` read once more."""
     classes = {type(analysis).__name__ for analyses in ANALYSES.values() for analysis in analyses}
-    assert classes - set(llmtrace.__all__) == {"Access", "Check"}
+    assert classes - set(llmtrace.__all__) == {"Access", "BusyDay", "Check"}
 
 
 def test_unknown_names_are_attribute_errors() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from llmtrace.analyses.balance import Balance, BusyDay
 from llmtrace.analyses.burstiness import Burstiness
 from llmtrace.analyses.check import Check
 from llmtrace.analyses.evolution import Evolution
@@ -39,6 +40,13 @@ ANALYSES: Mapping[str, tuple[Analysis, ...]] = {
         Popularity(most_users=2),
         Access("user", "user-1", 1, datetime(2025, 4, 10, 23, 30), datetime(2025, 4, 11, 1)),
         Access("model", "model-2", 1, datetime(2025, 4, 10, 23), datetime(2025, 5, 11)),
+    ),
+    Balance.name: (
+        Balance(min_requests=3),
+        Balance("7s", "session", 1, all_rows=True),
+        Balance(skip=("replication", "regimes", "latency")),
+        BusyDay(datetime(2025, 4, 10, 23), 2),
+        BusyDay(datetime(2025, 4, 11, 1, 30)),
     ),
     Check.name: (Check(),),
 }

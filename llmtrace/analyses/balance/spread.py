@@ -70,15 +70,15 @@ def read(state: State, window: Interval) -> Spread:
 
 
 def _ratios() -> list[pl.Expr]:
-    """Copies per key, found and if scattered; the share of repeated requests that make one; physical over logical tokens."""
+    """Physical over logical tokens; copies per key, found and if scattered; the share of repeated requests that make one."""
     keys, copies, scattered = pl.col("parties"), pl.col("copies"), pl.col("scattered").cast(pl.Float64) / _STEPS
     physical, logical = (pl.col(name).cast(pl.Float64) for name in ("physical", "logical"))
     repeated = pl.when(pl.col("requests") > keys)
     again = pl.col("requests") - keys
     return [
+        pl.when(logical > 0).then(physical / logical).alias("replication"),
         (copies / keys).alias("instances_per_key"),
         (scattered / keys).alias("scattered_instances_per_key"),
         repeated.then((copies - keys) / again).alias("new_instance_ratio"),
         repeated.then((scattered - keys) / again).alias("scattered_new_instance_ratio"),
-        pl.when(logical > 0).then(physical / logical).alias("replication"),
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style
+from llmtrace.report import style, ticks
 from llmtrace.report.figures.latency import load_decode, load_ttft
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ SPARSE, STROKE_PT = 0.1, 0.6
 """Where less than this share of the cells of a heat map is filled, they are drawn so wide, which is four minutes."""
 LEAST_SPREAD = 1.01
 """A scale of colours reaches at least so many times from end to end."""
-WIDE = 100
-"""An axis of loads that reaches less than so many times from end to end has ticks at 2 and 5 too."""
+MOST_TICKS = 6
 
 
 def load(result: Result) -> Figure:
@@ -162,8 +161,6 @@ def _minutes(result: Result, table: pl.DataFrame) -> Integers:
 
 def _replication(result: Result, of: str, label: str) -> Figure:
     """Three panels over one axis of loads, what was found against requests scattered over the instances of their model."""
-    from matplotlib.ticker import LogLocator
-
     table = result.tables.get("replication_by_load", pl.DataFrame({"load_of": []}, {"load_of": pl.String}))
     table = table.filter(pl.col("load_of") == of)
     if table.height:
@@ -186,8 +183,7 @@ def _replication(result: Result, of: str, label: str) -> Figure:
     for axes, floor in zip(panels, (1.0, 0.0, 1.0), strict=True):
         axes.set_ylim(bottom=floor - 0.04 * (axes.get_ylim()[1] - floor))
     style.log_axis(panels[-1], label, prefixes=True)
-    if loads[-1] < WIDE * loads[0]:
-        panels[-1].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ticks.of_powers(panels[-1].xaxis, panels[-1].get_xlim(), MOST_TICKS)
     style.legend(drawing, lines, ["found", "if scattered over the model's active instances"])
     return drawing
 
