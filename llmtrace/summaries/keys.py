@@ -53,15 +53,17 @@ def key(*columns: str) -> pl.Expr:
 
 
 def of(column: pl.Series) -> Keys:
-    """The keys of a column, as `key` makes them, worked out in this thread.
+    """The keys of a column, as `key` makes them, worked out in this thread; to be read only.
 
     >>> users = pl.DataFrame({"user": ["a", None]})
     >>> of(users["user"]).tolist() == users.select(key("user")).to_series().to_list()
     True
     """
-    hashed: Keys = np.maximum(column.hash(_SEED).to_numpy(), np.uint64(1))
-    if column.null_count():
-        hashed[column.is_null().to_numpy()] = UNKNOWN
+    hashed: Keys = column.hash(_SEED).to_numpy()
+    # An array of its own would be filled page by page, which takes longer than to hash; it is needed for one hash in 2^64.
+    if column.null_count() or hashed.min(initial=1) == UNKNOWN:
+        hashed = np.where(column.is_null().to_numpy(), np.uint64(UNKNOWN), np.maximum(hashed, np.uint64(1)))
+        hashed.flags.writeable = False
     return hashed
 
 

@@ -25,7 +25,7 @@ from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.tallies import Tallies, ranked, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -127,17 +127,27 @@ class _Room(threading.local):
 _ROOM = _Room()
 
 
-def survey(chunks: Sequence[Chunk]) -> Usage:
-    """What is found out about requests, given in order of time; about their users too, where chunks name them."""
-    rows = sum(chunk.models.size for chunk in chunks)
+def survey(chunks: Iterable[Chunk], rows: int) -> Usage:
+    """What is found out about requests; about their users too, where chunks name them.
+
+    Args:
+        chunks: in order of time. Each is looked at once, so that one need not be there before the last is done with.
+        rows: how many requests there are.
+    """
     numbers, models = Interner(), np.zeros((_FEWEST_MODELS, _MODEL_FIELDS), np.int64)
     lengths, packed = _ROOM.array("lengths", (2, (64 - BITS) << BITS), np.uint32), _ROOM.array("packed", rows, np.int64)
+    users, sizes = _ROOM.array("named", rows, np.uint64), np.zeros(_LOTS + 1, np.int64)
+    times: list[Integers] = []
     lengths[:], start = 0, 0
     for chunk in chunks:
         ids = numbers.add(chunk.models)
-        models = with_room(models, numbers.keys.size)
-        _note(ids, (chunk.inputs, chunk.outputs), models, lengths, packed[start : start + ids.size], start)
-        start += ids.size
+        models, end = with_room(models, numbers.keys.size), start + ids.size
+        _note(ids, (chunk.inputs, chunk.outputs), models, lengths, packed[start:end], start)
+        if chunk.users is not None:
+            users[start:end] = chunk.users
+            times.append(chunk.times_us)
+            _size_up(users[start:end], sizes)
+        start = end
     order, ranks = ranked(numbers.keys)
     by_model = models[order].T.copy()
     for upper, lower in ((_INPUT + 1, _INPUT + 2), (_OUTPUT + 1, _OUTPUT + 2)):
@@ -149,22 +159,18 @@ def survey(chunks: Sequence[Chunk]) -> Usage:
         by_model[_REQUESTS],
         tuple(by_model[_INPUT:_FIRST_ROW]),
         _listed(lengths),
-        *_by_user(*_dealt(chunks, packed), ranks),
+        *_by_user(*_dealt(users, packed, times, np.cumsum(sizes)), ranks),
     )
 
 
-def _dealt(chunks: Sequence[Chunk], packed: Integers) -> tuple[Table, Integers]:
+def _dealt(users: Keys, packed: Integers, times: Sequence[Integers], lots: Integers) -> tuple[Table, Integers]:
     """The requests by the lots of their users, and where each lot begins; none where chunks name no users."""
-    sizes = np.zeros(_LOTS + 1, np.int64)
-    named = [(chunk.users, chunk.times_us) for chunk in chunks if chunk.users is not None]
-    for users, _ in named:
-        _size_up(users, sizes)
-    lots = np.cumsum(sizes)
     dealt = _ROOM.array("dealt", (int(lots[-1]), _DEALT_FIELDS), np.int64)
     places, start = lots[:-1].copy(), 0
-    for users, times_us in named:
-        _deal(users, packed[start : start + users.size], times_us, places, dealt)
-        start += users.size
+    for times_us in times:
+        end = start + times_us.size
+        _deal(users[start:end], packed[start:end], times_us, places, dealt)
+        start = end
     return dealt, lots
 
 

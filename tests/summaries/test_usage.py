@@ -36,7 +36,7 @@ def surveyed(requests: list[Request], cut: int, *, users: bool = True) -> Usage:
         ]
         times = np.arange(start, start + len(own), dtype=np.int64) * 7
         chunks.append(Chunk(columns[0] if users else None, columns[1], times, columns[2], columns[3]))
-    return survey(chunks)
+    return survey(chunks, sum(chunk.models.size for chunk in chunks))
 
 
 def bucket(value: int, bits: int) -> int:

@@ -172,7 +172,7 @@ def _of_period(part: pl.DataFrame, start_us: int) -> State:
 
     Its tables are made of arrays alone: what Polars works out here would wait for its threads, which read other parts.
     """
-    found = survey(list(_chunks(part)))
+    found = survey(_chunks(part), part.height)
     models = {"time": moments(start_us, found.models.size), "key": found.models, "requests": found.model_requests}
     names = gathered(part["model"], found.model_rows).alias("name")
     lengths = pl.DataFrame([pl.Series("column", COLUMNS), *cells.lists(found.lengths, "buckets")])
