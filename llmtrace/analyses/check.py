@@ -35,7 +35,7 @@ NEEDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "balance": (("instance",),),
     "sessions": (("user",), ("model",)),
     "cache": (("block_hashes", "session", "user"), ("block_hashes", "session", "model")),
-    "route": (("block_hashes", "session", "user"), ("block_hashes", "session", "model"), ("duration_s",)),
+    "route": (("block_hashes", "session", "user"),),
 }
 """What each command needs beyond the three columns of every trace: of each group, at least one column."""
 

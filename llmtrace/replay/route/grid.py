@@ -33,14 +33,14 @@ def run_all(
         cells: what to replay.
         prompts: the blocks of each prompt, for caches of blocks.
         threads: cells replayed at once; the number of processors by default.
-        progress: called with the cells done so far and in total, from the calling thread.
+        progress: called with the requests replayed so far, over all cells, and in total, from the calling thread.
     """
     tell = progress or _keep_quiet
     with ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="llmtrace-cell") as pool:
         begun = [pool.submit(run, stream, cell, prompts) for cell in cells]
         try:
             for done, _ in enumerate(as_completed(begun), 1):
-                tell(done, len(cells))
+                tell(done * len(stream.requests), len(cells) * len(stream.requests))
         finally:
             pool.shutdown(cancel_futures=True)
         return [future.result() for future in begun]

@@ -174,7 +174,7 @@ def _over_time(outcome: Outcome, stream: Stream) -> pl.DataFrame:
     mean, most = rates.mean(axis=1), rates.max(axis=1, initial=0.0)
     found = {
         "policy": [outcome.cell.rule.label] * begins.size,
-        "time": stream.sample_times()[:: books.stride],
+        "time": stream.sample_times(begins),
         "mean_tokens_per_s": mean,
         "max_tokens_per_s": most,
         "min_tokens_per_s": rates.min(axis=1) if begins.size else mean,

@@ -55,7 +55,7 @@ def notes(question: Question, found: Found, scalars: Mapping[str, Scalar], compa
 
 def _where(scalars: Mapping[str, Scalar]) -> str:
     capacity = scalars["largest_capacity_tokens"]
-    caches = "caches without limit" if capacity is None else f"caches of {capacity:,} tokens"
+    caches = "caches without limit" if capacity is None else f"caches of {counted(int(str(capacity)), 'token')}"
     return f"On {counted(int(str(scalars['largest_instances'])), 'instance')} with {caches}"
 
 

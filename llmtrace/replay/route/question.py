@@ -175,7 +175,7 @@ class Question:
             gathered: the requests of a trace for which `of_trace` has decided.
             gatherer: what has gathered them.
             threads: cells replayed at once; the number of processors by default.
-            progress: called with the cells done so far and in total.
+            progress: called with the requests replayed so far, over all cells, and in total.
 
         Raises:
             UsageError: if a capacity makes no sense for them.

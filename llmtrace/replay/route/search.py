@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.errors import UsageError
 from llmtrace.replay.route.rules import Rule, defaults
 
 if TYPE_CHECKING:
@@ -53,13 +52,7 @@ def pareto(tried: pl.DataFrame) -> pl.DataFrame:
 
 
 def recommended(front: pl.DataFrame, give_up: float = GIVE_UP) -> pl.DataFrame:
-    """Of the rows on the front the most even one that gives up at most a share of the best hit ratio; one row, or none.
-
-    Raises:
-        UsageError: if the share is none.
-    """
-    if not 0 <= give_up <= 1:
-        raise UsageError(f"--give-up {give_up:g}: not a share from 0 to 1", "Give for example 0.01.")
+    """Of the rows on the front the most even one that gives up at most a share of the best hit ratio; one row, or none."""
     best = front.filter("is_on_front")
     least = pl.col("token_hit_ratio").max() * (1 - give_up)
     return best.filter(pl.col("token_hit_ratio") >= least).head(1)

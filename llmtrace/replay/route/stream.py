@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numba import njit
 
-from llmtrace.errors import UsageError
 from llmtrace.replay.route.policy import NOBODY
 
 if TYPE_CHECKING:
@@ -104,17 +103,14 @@ class Stream:
         known = self.requests.user[self.requests.user != NOBODY]
         return int(known.max()) + 1 if known.size else 0
 
-    def sample_times(self) -> npt.NDArray[np.datetime64]:
-        """When each sample of the load is taken."""
+    def sample_times(self, places: Times) -> npt.NDArray[np.datetime64]:
+        """When these samples of the load are taken."""
         first_us = self.requests.arrival_us[0] if self.samples else 0
-        return (first_us + np.arange(self.samples, dtype=np.int64) * SAMPLE_US).astype("datetime64[us]")
+        return (first_us + places * SAMPLE_US).astype("datetime64[us]")
 
 
 def prepare(requests: Requests, load: Load = "tokens") -> Stream:
     """Work out what all cells share.
-
-    Raises:
-        UsageError: if there is no such load.
 
     >>> one = np.array([0, 1, 0], np.uint32)
     >>> tokens = np.array([5, 5, 9], np.int32)
@@ -122,8 +118,6 @@ def prepare(requests: Requests, load: Load = "tokens") -> Stream:
     >>> stream.flight, stream.done_before, stream.is_last
     (array([ 0,  1, -1], dtype=int32), array([0, 0, 2], dtype=uint32), array([False,  True,  True]))
     """
-    if load not in LOADS:
-        raise UsageError(f"there is no load '{load}'", f"Choose one of: {', '.join(LOADS)}.")
     is_last = _lasts(requests.session)
     session, sessions = _shared(requests.session, is_last)
     order = np.argsort(requests.complete_us, kind="stable").astype(np.uint32)

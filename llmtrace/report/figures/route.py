@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from llmtrace.report import style
+from llmtrace.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -144,7 +145,7 @@ def _by_capacity(result: Result, column: str) -> tuple[Figure, Axes, dict[str, A
     table = _tradeoff(result, column).filter(pl.col("instances") == instances).drop_nulls("capacity_tokens")
     if table["capacity_tokens"].n_unique() < 2:  # noqa: PLR2004
         raise style.NoDataError("there are no two capacities to compare")
-    drawing, (axes,) = style.figure(result, panel_in=_height_in(table), remark=f"{instances} instances")
+    drawing, (axes,) = style.figure(result, panel_in=_height_in(table), remark=_fleet(instances))
     style.log_axis(axes, "Capacity of each cache (tokens)", prefixes=True)
     return drawing, axes, _lines(axes, table, "capacity_tokens", column)
 
@@ -213,12 +214,16 @@ def _nearest(result: Result) -> object:
 
 
 def _caches(capacity: object) -> str:
-    return f"caches of {capacity:,} tokens" if isinstance(capacity, int) else "caches without limit"
+    return f"caches of {counted(capacity, 'token')}" if isinstance(capacity, int) else "caches without limit"
+
+
+def _fleet(instances: object) -> str:
+    return counted(instances, "instance") if isinstance(instances, int) else ""
 
 
 def _largest(result: Result) -> str:
     instances = result.scalars.get("largest_instances")
-    return f"{instances} instances, {_caches(result.scalars.get('largest_capacity_tokens'))}"
+    return f"{_fleet(instances)}, {_caches(result.scalars.get('largest_capacity_tokens'))}"
 
 
 def _from_one(axes: Axes) -> None:
