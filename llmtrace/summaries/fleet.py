@@ -194,8 +194,15 @@ def _spread(places: Ids, count: int, requests: Integers, tokens: Integers) -> pl
 
 def _pooled(cells: pl.DataFrame, pools: Keys) -> pl.DataFrame:
     """The rows of `pools` from those of every minute and pool."""
-    valid = (pl.col("instances") >= LEAST_INSTANCES) & (pl.col("requests") >= LEAST_REQUESTS) & (pl.col("tokens") > 0)
-    steps = {name: pl.when(valid).then((how * STEPS).round()).fill_null(0).cast(pl.Int128) for name, how in balances().items()}
-    counts = {"tokens": pl.col("tokens").cast(pl.Int128), "minutes": pl.lit(1, pl.Int64), "valid_minutes": valid.cast(pl.Int64)}
-    rows = cells.with_columns(pl.Series("pool", pools), **counts, **steps)
-    return rows.select(*SCHEMAS["pools"]).group_by("pool").sum().sort("pool")
+    counts = {name: cells[name].to_numpy() for name in ("requests", "instances", "tokens")}
+    valid = (counts["instances"] >= LEAST_INSTANCES) & (counts["requests"] >= LEAST_REQUESTS) & (counts["tokens"] > 0)
+    # Most are not, and are left out of the costly part.
+    there = np.flatnonzero(valid)
+    steps = cells[there].select(**{name: (how * STEPS).round().cast(pl.Int64) for name, how in balances().items()})
+    found = within(pools, np.array([0, pools.size]))
+    groups = found.firsts.size
+    columns = {"pool": pools[found.firsts], "minutes": counted(found.ids, groups)}
+    columns |= {name: added(found.ids, values, groups) for name, values in counts.items()}
+    columns |= {"valid_minutes": added(found.ids, valid.astype(np.int64), groups)}
+    columns |= {name: added(found.ids[there], steps[name].to_numpy(), groups) for name in _BALANCES}
+    return frame_of(columns).select(*SCHEMAS["pools"]).cast(pl.Schema(SCHEMAS["pools"])).sort("pool")

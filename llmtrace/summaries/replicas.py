@@ -34,7 +34,7 @@ from llmtrace.summaries.loads import BAND_EDGES
 from llmtrace.summaries.within import added, counted, greatest, mixed, runs_of, within
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -58,6 +58,7 @@ TOTALS: Mapping[str, pl.DataType] = {
 }
 """Sums over cells: active instances; parties, their requests and copies, and how many copies if scattered; tokens of the copies,
 and of the largest of each party; tokens of all requests, those of unknown parties too."""
+_EDGES, _BATCH_ROWS = 2, 1 << 17
 _ROWS = ("party", "model", "instance", "requests", "tokens", "largest")
 SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "windows": {"time": pl.Datetime("us"), **TOTALS},
@@ -82,7 +83,12 @@ def summarise(times_us: Integers, rows: pl.DataFrame, window: Interval) -> dict[
         window: its width.
     """
     borders, starts = window.runs(times_us)
-    return _split(_gathered(rows, borders, starts), window)
+    if borders.size <= _EDGES + 1:
+        return {**_closed(pl.DataFrame(schema=SCHEMAS["open_windows"]), window), "open_windows": _gathered(rows, borders, starts)}
+    edges = pl.concat([rows[: borders[1]], rows[borders[-2] :]]).rechunk()
+    ends = np.array([0, borders[1], edges.height])
+    between = [_closed(_gathered(*batch), window) for batch in _batches(rows, borders[1:-1], starts[1:-1])]
+    return {**_together(between), "open_windows": _gathered(edges, ends, starts[[0, -1]])}
 
 
 def combine(states: Sequence[Tables], window: Interval) -> dict[str, pl.DataFrame]:
@@ -97,6 +103,15 @@ def combine(states: Sequence[Tables], window: Interval) -> dict[str, pl.DataFram
 def closed(state: Tables, window: Interval) -> dict[str, pl.DataFrame]:
     """All but `open_windows`, with the windows that are still open."""
     return _together([state, _closed(state["open_windows"], window)])
+
+
+def _batches(rows: pl.DataFrame, borders: Integers, starts: Integers) -> Iterator[tuple[pl.DataFrame, Integers, Integers]]:
+    """Some windows after the other, so few that what is made of them on the way takes little memory."""
+    first = 0
+    while first < starts.size:
+        last = max(int(np.searchsorted(borders, borders[first] + _BATCH_ROWS, "right")) - 1, first + 1)
+        yield rows[borders[first] : borders[last]], borders[first : last + 1] - borders[first], starts[first:last]
+        first = last
 
 
 def _together(states: Sequence[Tables]) -> dict[str, pl.DataFrame]:
@@ -123,7 +138,7 @@ def _gathered(rows: pl.DataFrame, borders: Integers, starts: Integers) -> pl.Dat
 def _split(rows: pl.DataFrame, window: Interval) -> dict[str, pl.DataFrame]:
     """The windows between the first and the last one closed, these two open."""
     borders = runs_of(rows["window_us"].to_numpy())
-    first, last = (int(borders[1]), int(borders[-2])) if borders.size > 3 else (rows.height, rows.height)  # noqa: PLR2004
+    first, last = (int(borders[1]), int(borders[-2])) if borders.size > _EDGES + 1 else (rows.height, rows.height)
     return {**_closed(rows[first:last], window), "open_windows": pl.concat([rows[:first], rows[last:]])}
 
 
@@ -176,8 +191,10 @@ def _known(totals: Columns, models: Keys, window: Interval) -> dict[str, pl.Data
     amounts = {name: totals[name][known] for name in TOTALS} | {"cells": np.ones_like(known)}
     loads = {"model": amounts["tokens"] / window.seconds, "instance": amounts["tokens"] / window.seconds / amounts["instances"]}
     bands = [_summed(place, _bands_of(loads[axis]), amounts) for place, axis in enumerate(AXES)]
-    by_model = _typed({"model": models[known], **amounts}, "spread_models")
-    return {"spread_bands": pl.concat(bands), "spread_models": by_model.group_by("model").sum().sort("model")}
+    found = within(models[known], np.array([0, known.size]))
+    sums = {name: added(found.ids, values, found.firsts.size) for name, values in amounts.items()}
+    by_model = _typed({"model": models[known][found.firsts], **sums}, "spread_models")
+    return {"spread_bands": pl.concat(bands), "spread_models": by_model.sort("model")}
 
 
 def _summed(axis: int, bands: Ids, amounts: Columns) -> pl.DataFrame:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Balance"]
 
-_AT_ONCE = 12
 _KEYS = ("user", "session")
 
 
@@ -110,8 +109,8 @@ class Balance:
         }
 
     def accumulator(self) -> Counter[State]:
-        """Combines a dozen states at once."""
-        return Counter(self.combine, _AT_ONCE)
+        """A counter of states: two at once, as what is open in many would take much memory together."""
+        return Counter(self.combine)
 
     def finish(self, state: State) -> Result:
         """The result: `load`, hour by hour, as the primary table."""
