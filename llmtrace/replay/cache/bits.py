@@ -12,7 +12,7 @@ import numpy as np
 
 from llmtrace.replay.cache.kernels import kernel
 
-__all__ = ["Bits", "add", "discard", "greatest", "new_bits"]
+__all__ = ["Bits", "add", "discard", "greatest", "is_empty", "new_bits"]
 
 _ONE, _SIX, _LOW = np.uint64(1), np.uint64(6), np.uint64(63)
 
@@ -55,6 +55,12 @@ def discard(bits: Bits, one: int) -> None:
         if bits.words[word] != 0:
             break
         place >>= _SIX
+
+
+@kernel
+def is_empty(bits: Bits) -> bool:
+    """Whether the set has no integer."""
+    return bool(bits.words[bits.words.size - 1] == 0)
 
 
 @kernel

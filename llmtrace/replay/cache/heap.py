@@ -15,7 +15,7 @@ import numpy as np
 
 from llmtrace.replay.cache.kernels import kernel
 
-__all__ = ["Heap", "lowest", "new_heap", "put", "remove"]
+__all__ = ["Heap", "lowest", "new_heap", "put", "put_back", "remove"]
 
 _OUT = -1
 _NODES, _HOLE = 0, 1
@@ -24,7 +24,7 @@ _CHILDREN = 4
 
 
 class Heap(NamedTuple):
-    """Rank, since and object of each node; the node, rank and since of each object; number of nodes and hole; room to search."""
+    """Rank, since and object of each node; the node, rank and since of each object; number of nodes and hole."""
 
     ranks: Any
     sinces: Any
@@ -33,7 +33,6 @@ class Heap(NamedTuple):
     wanted: Any
     wanted_since: Any
     size: Any
-    stack: Any
 
 
 def new_heap(objects: int) -> Heap:
@@ -46,7 +45,6 @@ def new_heap(objects: int) -> Heap:
         np.empty(objects),
         np.empty(objects, np.int64),
         np.zeros(2, np.int64),
-        np.empty(objects, np.int32),
     )
 
 
@@ -72,38 +70,29 @@ def put(heap: Heap, one: int, rank: float, since: int) -> None:
 
 @kernel
 def lowest(heap: Heap, pinned: Any) -> tuple[Any, Any]:
-    """The object of lowest rank and its rank; of those that are not pinned, where `pinned` is not None."""
-    if heap.size[_HOLE]:
-        _fill(heap)
-    top = heap.objects[0]
-    while heap.ranks[0] != heap.wanted[top] or heap.sinces[0] != heap.wanted_since[top]:
-        _sink(heap, 0, top, heap.wanted[top], heap.wanted_since[top])
+    """The object of lowest rank and its rank; -1 if there is none.
+
+    Where `pinned` is not None, objects that are pinned are taken out until one is not; `put_back` is for when they no longer are.
+    """
+    while True:
+        if heap.size[_HOLE]:
+            _fill(heap)
+        if heap.size[_NODES] == 0:
+            return np.int64(_OUT), np.inf
         top = heap.objects[0]
-    if pinned is not None and pinned[top] > 0:
-        top = _lowest_free(heap, pinned)
-    return np.int64(top), heap.wanted[top]
+        while heap.ranks[0] != heap.wanted[top] or heap.sinces[0] != heap.wanted_since[top]:
+            _sink(heap, 0, top, heap.wanted[top], heap.wanted_since[top])
+            top = heap.objects[0]
+        if pinned is None or pinned[top] <= 0:
+            return np.int64(top), heap.wanted[top]
+        remove(heap, top)
 
 
 @kernel
-def _lowest_free(heap: Heap, pinned: Any) -> Any:
-    """The object of lowest rank among those that are not pinned; below a node there is none of lower rank than the node has."""
-    stack, best, depth = heap.stack, _OUT, 1
-    stack[0] = 0
-    while depth > 0:
-        depth -= 1
-        place = stack[depth]
-        one = heap.objects[place]
-        if best != _OUT and _is_before(heap.wanted[best], heap.wanted_since[best], heap.ranks[place], heap.sinces[place]):
-            continue
-        if pinned[one] <= 0 and (
-            best == _OUT or _is_before(heap.wanted[one], heap.wanted_since[one], heap.wanted[best], heap.wanted_since[best])
-        ):
-            best = one
-        first = _CHILDREN * place + 1
-        for child in range(first, min(first + _CHILDREN, heap.size[_NODES])):
-            stack[depth] = child
-            depth += 1
-    return best
+def put_back(heap: Heap, one: int) -> None:
+    """Give an object that is not in the heap the rank that it had."""
+    if heap.places[one] == _OUT:
+        put(heap, one, heap.wanted[one], heap.wanted_since[one])
 
 
 @kernel

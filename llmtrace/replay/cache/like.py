@@ -108,7 +108,7 @@ def _llmtrafficlens(requests: Requests, blocks: Sequence[int]) -> list[Callable[
 
 def _kvcache_simulator(requests: Requests, blocks: Sequence[int]) -> list[Callable[[], Row]]:
     stream, first = requests.stream, requests.input_tokens.size // _HALF
-    _ = stream.parents, stream.nexts
+    _ = stream.is_chained, stream.nexts
     rootward = _rootward(stream.forward, stream.objects)
     seen = np.unique(stream.ids[: _offsets(requests)[first]]).size
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llmtrace.replay.cache.kernels import kernel
-from llmtrace.replay.cache.policy import ABSENT, evict, hit, insert, miss
+from llmtrace.replay.cache.policy import ABSENT, evict, free, hit, insert, miss
 from llmtrace.replay.cache.queues import NONE
 
 if TYPE_CHECKING:
@@ -120,12 +120,12 @@ def replay_leaves(
         for now in range(missing + 1, stop):
             hit(policy, now, ids[now], 1, 1)
         last: Any = np.int64(ids[missing + 1]) if found[request] > 0 else np.int64(NONE)
-        _pin(pinned, totals, last, 1)
+        _pin(policy, held, pinned, totals, last, 1)
         for now in range(missing, start - 1, -1):
             if not _continue(policy, now, ids[now], parents, held, pinned, totals):
                 break
             last = np.int64(ids[now])
-        _pin(pinned, totals, last, -1)
+        _pin(policy, held, pinned, totals, last, -1)
 
 
 @kernel
@@ -141,7 +141,7 @@ def _continue(policy: Any, now: int, one: int, parents: Sizes, held: Sizes, pinn
         held[victim] = ABSENT
         totals[_USED] -= 1
         totals[_LEAVES] -= 1
-        _pin(pinned, totals, parents[victim], -1)
+        _pin(policy, held, pinned, totals, parents[victim], -1)
     insert(policy, now, one, 1)
     held[one] = 1
     totals[_USED] += 1
@@ -150,13 +150,16 @@ def _continue(policy: Any, now: int, one: int, parents: Sizes, held: Sizes, pinn
 
 
 @kernel
-def _pin(pinned: Sizes, totals: Offsets, one: int, more: int) -> None:
+def _pin(policy: Any, held: Sizes, pinned: Sizes, totals: Offsets, one: int, more: int) -> None:
     """Count one thing more or less that holds a block, if there is a block."""
     if one == NONE:
         return
     totals[_LEAVES] -= pinned[one] == 0
     pinned[one] += more
-    totals[_LEAVES] += pinned[one] == 0
+    if pinned[one] == 0:
+        totals[_LEAVES] += 1
+        if held[one] != ABSENT:
+            free(policy, one)
 
 
 @kernel

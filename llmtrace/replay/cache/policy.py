@@ -1,6 +1,6 @@
 """What an eviction policy is: a named tuple of arrays, and four kernels that change them.
 
-The replay loop keeps what is in the cache, and its sizes. A policy keeps an order, and is told and asked four things:
+The replay loop keeps what is in the cache, and its sizes. A policy keeps an order, and is told and asked this:
 
 - `hit(policy, now, one, was, size)`: object `one`, in the cache with size `was`, is used and has size `size` now;
 - `miss(policy, now, one, size)`: it is used and not in the cache; whether it shall be let in;
@@ -8,6 +8,7 @@ The replay loop keeps what is in the cache, and its sizes. A policy keeps an ord
   that room is made for, 0 where an object grew on a hit; `held` has the size of every object in the cache. `pinned` is None, or
   has for each object a number that is positive where the object must stay: then another is to be found, or `NONE`;
 - `insert(policy, now, one, size)`: it comes in.
+- `free(policy, one)`: it is in the cache and no longer pinned; only for policies that put pinned objects aside.
 
 `now` is the position in the stream. Numba picks the kernels by the type of the tuple while it compiles a loop, so a call of them
 costs nothing when the loop runs, and a loop is compiled once per policy and cached on disk.
@@ -22,19 +23,24 @@ from numba.extending import overload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ABSENT", "Kernels", "evict", "hit", "implement", "insert", "miss"]
+__all__ = ["ABSENT", "Kernels", "evict", "free", "hit", "implement", "insert", "miss"]
 
 ABSENT = -1
 """The size of an object that is not in the cache."""
 
 
+def _nothing(policy: Any, one: int) -> None:
+    pass
+
+
 class Kernels(NamedTuple):
-    """The four functions of a policy, in plain Python that Numba compiles."""
+    """The functions of a policy, in plain Python that Numba compiles."""
 
     hit: Any
     miss: Any
     evict: Any
     insert: Any
+    free: Any = _nothing
 
 
 _KERNELS: dict[type, Kernels] = {}
@@ -45,7 +51,7 @@ def implement(state: type, **kernels: Callable[..., Any]) -> None:
 
     Args:
         state: a named tuple of arrays.
-        **kernels: plain functions named `hit`, `miss`, `evict` and `insert`.
+        **kernels: plain functions named `hit`, `miss`, `evict`, `insert`, and `free` if the policy wants to be told.
     """
     _KERNELS[state] = Kernels(**kernels)
 
@@ -70,6 +76,11 @@ def insert(policy: Any, now: int, one: int, size: int) -> None:
     raise NotImplementedError
 
 
+def free(policy: Any, one: int) -> None:
+    """An object in the cache is no longer pinned; compiled code only."""
+    raise NotImplementedError
+
+
 # Not strict: a policy's own function may annotate its state.
 def _kernel_of(policy: Any, name: str) -> Any:
     return getattr(_KERNELS[policy.instance_class], name)
@@ -80,3 +91,4 @@ overload(hit, strict=False)(lambda policy, now, one, was, size: _kernel_of(polic
 overload(miss, strict=False)(lambda policy, now, one, size: _kernel_of(policy, "miss"))  # noqa: ARG005
 overload(evict, strict=False)(lambda policy, now, incoming, held, pinned: _kernel_of(policy, "evict"))  # noqa: ARG005
 overload(insert, strict=False)(lambda policy, now, one, size: _kernel_of(policy, "insert"))  # noqa: ARG005
+overload(free, strict=False)(lambda policy, one: _kernel_of(policy, "free"))  # noqa: ARG005

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llmtrace.errors import UsageError
+from llmtrace.errors import InputError, UsageError
 from llmtrace.replay.cache.loops import replay_blocks, replay_leaves, replay_objects
-from llmtrace.replay.cache.policies import arc, belady, belady_size, clock, fifo, gdsf, lfu, lhd, lru, s3fifo, sieve
+from llmtrace.replay.cache.policies import arc, belady, belady_size, clock, fifo, fifo_leaves, gdsf, lfu, lhd, lru, s3fifo, sieve
 from llmtrace.replay.cache.policy import ABSENT
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ POLICIES: dict[str, Callable[[Stream, int], Any]] = {
 }
 """What makes an empty cache of each policy."""
 
+OF_LEAVES: dict[str, Callable[[Stream, int], Any]] = {"fifo": fifo_leaves.new}
+"""Those that have another form where only leaves may go."""
+
 ORACLES = frozenset({"belady", "belady-size"})
 """Policies that know the stream."""
 
@@ -52,6 +55,7 @@ def replay(stream: Stream, policy: str, capacity: int, *, leaves_only: bool = Fa
 
     Raises:
         UsageError: if there is no such policy, or it cannot replay such a stream.
+        InputError: if only leaves may go, and blocks do not stand for the prefixes before them.
 
     >>> from llmtrace.replay.cache.stream import of_objects
     >>> stream = of_objects(np.array([0, 1, 0, 0], np.uint32), np.array([5, 3, 6, 9], np.int32))
@@ -62,7 +66,13 @@ def replay(stream: Stream, policy: str, capacity: int, *, leaves_only: bool = Fa
         raise UsageError(f"there is no eviction policy '{policy}'", f"The policies are {', '.join(POLICIES)}.")
     if stream.offsets is not None and policy == "belady-size":
         raise UsageError("belady-size is for objects of different sizes; blocks are all of one", "Take belady for blocks.")
-    state, held = POLICIES[policy](stream, capacity), np.full(stream.objects, ABSENT, np.int32)
+    if leaves_only and not stream.is_chained:
+        raise InputError(
+            "Blocks stand behind different ones in different prompts: their hashes are not of whole prefixes, which leaves need",
+            "Leave it out: a block then counts only if all before it are there.",
+        )
+    makers = POLICIES | OF_LEAVES if leaves_only else POLICIES
+    state, held = makers[policy](stream, capacity), np.full(stream.objects, ABSENT, np.int32)
     found = np.zeros(stream.ids.size if stream.offsets is None else stream.offsets.size - 1, np.int32)
     if stream.offsets is None:
         replay_objects(state, stream.ids, stream.sizes, capacity, held, found)

@@ -178,6 +178,12 @@ class Gatherer(ABC):
         lots = self._lots.pop(name)
         return np.concatenate(lots)
 
+    def _objects_in_all(self) -> int:
+        """How many objects there are; their keys are given up, which take more memory than many a replay."""
+        known = self._interner.keys.size
+        self._interner = Interner()
+        return known
+
     def _check_room(self) -> None:
         uses = sum(lot.size for lot in self._lots["ids"])
         if uses > MOST:
@@ -221,7 +227,7 @@ class Sessions(Gatherer):
         """All that was added."""
         tokens: Sizes = self._whole("input_tokens")
         sizes: Sizes = self._whole("sizes") if self.keep_output else tokens
-        stream = of_objects(self._whole("ids"), sizes, self._interner.keys.size)
+        stream = of_objects(self._whole("ids"), sizes, self._objects_in_all())
         return Requests(stream, self._whole("times_us"), tokens, None, dict(self._counts))
 
     def _size(self) -> pl.Expr:
@@ -302,7 +308,7 @@ class Blocks(Gatherer):
         lengths = self._whole("lengths")
         offsets: Offsets = np.zeros(lengths.size + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        stream = of_blocks(self._whole("ids"), offsets, self._interner.keys.size)
+        stream = of_blocks(self._whole("ids"), offsets, self._objects_in_all())
         return Requests(stream, self._whole("times_us"), self._whole("input_tokens"), self.block_tokens, dict(self._counts))
 
     def _size(self) -> pl.Expr:

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     Ring = npt.NDArray[np.uint32]
     Span = npt.NDArray[np.int64]
-    Pins = npt.NDArray[np.int32]
 
-__all__ = ["OLDEST", "QUEUED", "append", "new_rings", "take", "take_free"]
+__all__ = ["OLDEST", "QUEUED", "append", "new_rings", "take"]
 
 OLDEST, QUEUED = 0, 1
 """The columns of `span`."""
@@ -46,21 +45,4 @@ def take(ring: Ring, span: Span, queue: int) -> Any:
     one = np.int64(ring[queue, place])
     span[queue, OLDEST] = 0 if place + 1 == ring.shape[1] else place + 1
     span[queue, QUEUED] -= 1
-    return one
-
-
-@kernel
-def take_free(ring: Ring, span: Span, queue: int, pinned: Pins) -> Any:
-    """Take out the oldest object that is not pinned, of a queue that has one; the others keep their order."""
-    room = ring.shape[1]
-    oldest = span[queue, OLDEST]
-    place = oldest
-    while pinned[ring[queue, place]] > 0:
-        place = (place + 1) % room
-    one = np.int64(ring[queue, place])
-    while place != oldest:
-        before = (place - 1) % room
-        ring[queue, place] = ring[queue, before]
-        place = before
-    take(ring, span, queue)
     return one

@@ -114,7 +114,8 @@ def _parts(run: Run, requests: Requests, settings: Settings) -> list[_Replay]:
         return [_Replay(*run, settings.leaves_only and run.policy not in {IDEAL, TTL})]
     if requests.block_tokens is None:
         return [_Replay(name, run.capacity_tokens, leaves_only=False) for name in ("belady", "belady-size")]
-    return [_Replay("belady", run.capacity_tokens, leaves_only) for leaves_only in (False, True)]
+    both = (False, True) if requests.stream.is_chained else (False,)
+    return [_Replay("belady", run.capacity_tokens, leaves_only) for leaves_only in both]
 
 
 def _prepare(requests: Requests, wanted: Iterable[_Replay]) -> None:
@@ -123,7 +124,7 @@ def _prepare(requests: Requests, wanted: Iterable[_Replay]) -> None:
     if any(one.policy.startswith("belady") for one in wanted):
         _ = stream.nexts, stream.forward
     if any(one.leaves_only for one in wanted):
-        _ = stream.parents
+        _ = stream.is_chained
 
 
 def _longest_first(wanted: Iterable[_Replay]) -> list[_Replay]:

@@ -55,6 +55,11 @@ class Stream:
         return nexts if self.offsets is None else _turned(nexts, self.offsets)
 
     @cached_property
+    def is_chained(self) -> bool:
+        """Whether every block stands behind the same one in all prompts, so that it stands for the whole prefix before it."""
+        return self.offsets is None or _is_chained(self.ids, self.offsets, self.parents)
+
+    @cached_property
     def parents(self) -> Sizes:
         """For each block the one before it in its prompt, -1 for the first of a prompt.
 
@@ -122,3 +127,13 @@ def _parents(ids: Ids, offsets: Offsets, objects: int) -> Sizes:
                 parents[ids[row]] = parent
             parent = ids[row]
     return parents
+
+
+@njit(nogil=True, cache=True)
+def _is_chained(ids: Ids, offsets: Offsets, parents: Sizes) -> bool:
+    for request in range(offsets.size - 1):
+        for row in range(offsets[request], offsets[request + 1]):
+            parent = NEVER if row + 1 == offsets[request + 1] else np.int64(ids[row + 1])
+            if parents[ids[row]] != parent:
+                return False
+    return True

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmtrace.errors import UsageError
+from llmtrace.errors import InputError, UsageError
 from llmtrace.replay.cache.accounting import of_found_blocks
 from llmtrace.replay.cache.replay import POLICIES, replay
 from llmtrace.replay.cache.stack import distances, hits_at
@@ -176,6 +176,16 @@ def test_a_cache_without_room_finds_nothing() -> None:
         assert replay(stream, policy, 0).tolist() == replay(stream, policy, 0, leaves_only=True).tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("prompts", [[[0, 1, 2], [1, 3]], [[0, 0]], [[0, 1], [1, 0]]])
+def test_leaves_need_hashes_of_whole_prefixes(prompts: list[list[int]]) -> None:
+    stream = stream_of(prompts)
+    assert not stream.is_chained
+    assert stream_of([[0, 1, 2], [0, 1, 3], [4]]).is_chained
+    with pytest.raises(InputError, match="not of whole prefixes") as caught:
+        replay(stream, "lru", 2, leaves_only=True)
+    assert "Leave it out" in caught.value.hint
+
+
 def test_blocks_of_one_size_need_no_belady_for_sizes() -> None:
     with pytest.raises(UsageError, match="belady-size is for objects"):
         replay(stream_of([[0]]), "belady-size", 1)
@@ -223,6 +233,13 @@ def test_mooncake_at_capacities(mooncake: Mooncake, policy: str, expected: list[
     for capacity, value in zip(CAPACITIES, expected, strict=True):
         if value is not None:
             assert ratio(mooncake, policy, capacity, leaves_only=leaves_only) == pytest.approx(value, abs=5e-6), capacity
+
+
+def test_every_policy_ends_where_only_leaves_may_go(mooncake: Mooncake) -> None:
+    # Most of a full cache is pinned then: what went past all of it for every block would not end.
+    optimum = replay(mooncake.stream, "belady", 5_637, leaves_only=True).sum()
+    found = {policy: int(replay(mooncake.stream, policy, 5_637, leaves_only=True).sum()) for policy in BLOCK_POLICIES}
+    assert all(0.25 * optimum < hits <= optimum for hits in found.values()), found
 
 
 def test_mooncake_curve_of_lru_at_once(mooncake: Mooncake) -> None:

@@ -110,8 +110,14 @@ def test_single_blocks_as_llmtrafficlens_and_lmcache_use_them(prompts: list[list
     assert printed(like("lmcache", found, [10 * capacity]), "lru") == [10 * hits / sum(tokens)]
 
 
-@given(prompts=prompts, capacity=st.integers(1, 14))
-def test_fifo_as_kvcache_simulator_has_it(prompts: list[list[int]], capacity: int) -> None:
+def path(leaf: int) -> list[int]:
+    """The blocks from the root of a tree to a leaf, in which block n continues block (n - 1) // 2."""
+    return [leaf] if leaf == 0 else [*path((leaf - 1) // 2), leaf]
+
+
+@given(leaves=st.lists(st.integers(0, 30), min_size=2, max_size=30), capacity=st.integers(1, 14))
+def test_fifo_as_kvcache_simulator_has_it(leaves: list[int], capacity: int) -> None:
+    prompts = list(map(path, leaves))
     tokens = [10 * len(prompt) for prompt in prompts]
     cache, hits, half, is_full = Cache(), 0, len(prompts) // 2, False
     for row, prompt in enumerate(prompts):

@@ -173,6 +173,15 @@ def test_a_block_counts_only_with_all_before_it_even_where_ids_are_not_chained()
     assert result.tables["lru_curve"]["token_hit_ratio_prefix"][-1] == (10 + 30) / 90
 
 
+def test_the_oracle_of_blocks_that_are_not_chained_is_that_of_all_blocks() -> None:
+    rows = frame([{"block_hashes": one, "input_tokens": 30} for one in ([1, 2, 3], [2, 9, 3], [2, 9, 3])])
+    result = ask(blocks("oracle belady", 4), rows)
+    assert ratios(result, "oracle") == ratios(result, "belady")
+    for question in (blocks("lru", 4, leaves_only=True), blocks("lru", 4, like="kvcache-simulator")):
+        with pytest.raises(InputError, match="not of whole prefixes"):
+            ask(question, rows)
+
+
 def test_growing_session_in_words() -> None:
     # One conversation: a prompt of 600 tokens, then its 600 with an answer and a question, 900, then 1,500. In full both later
     # requests count whole, 2,400 of 3,000. By prefix they count with what the cache has of them, 600 and 900: half. The other 900

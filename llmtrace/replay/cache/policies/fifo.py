@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llmtrace.replay.cache.policy import implement
-from llmtrace.replay.cache.rings import append, new_rings, take, take_free
+from llmtrace.replay.cache.rings import append, new_rings, take
 
 if TYPE_CHECKING:
     from llmtrace.replay.cache.stream import Stream
@@ -37,9 +37,7 @@ def _miss(policy: FIFO, now: int, one: int, size: int) -> bool:
 
 
 def _evict(policy: FIFO, now: int, incoming: int, held: Any, pinned: Any) -> Any:
-    if pinned is None:
-        return take(policy.ring, policy.span, 0)
-    return take_free(policy.ring, policy.span, 0, pinned)
+    return take(policy.ring, policy.span, 0)
 
 
 def _insert(policy: FIFO, now: int, one: int, size: int) -> None:

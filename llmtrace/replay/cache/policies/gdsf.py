@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.heap import lowest, new_heap, put, remove
+from llmtrace.replay.cache.heap import lowest, new_heap, put, put_back, remove
 from llmtrace.replay.cache.policy import implement
 from llmtrace.replay.cache.queues import NONE
 
@@ -69,4 +69,8 @@ def _insert(policy: GDSF, now: int, one: int, size: int) -> None:
     put(policy.heap, one, policy.ranks[_COMING], now)
 
 
-implement(GDSF, hit=_hit, miss=_miss, evict=_evict, insert=_insert)
+def _free(policy: GDSF, one: int) -> None:
+    put_back(policy.heap, one)
+
+
+implement(GDSF, hit=_hit, miss=_miss, evict=_evict, insert=_insert, free=_free)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.heap import lowest, new_heap, put, remove
+from llmtrace.replay.cache.heap import lowest, new_heap, put, put_back, remove
 from llmtrace.replay.cache.policy import implement
+from llmtrace.replay.cache.queues import NONE
 
 if TYPE_CHECKING:
     from llmtrace.replay.cache.stream import Stream
@@ -42,7 +43,8 @@ def _miss(policy: LFU, now: int, one: int, size: int) -> bool:
 
 def _evict(policy: LFU, now: int, incoming: int, held: Any, pinned: Any) -> Any:
     one, _ = lowest(policy.heap, pinned)
-    remove(policy.heap, one)
+    if one != NONE:
+        remove(policy.heap, one)
     return one
 
 
@@ -51,4 +53,8 @@ def _insert(policy: LFU, now: int, one: int, size: int) -> None:
     put(policy.heap, one, 1, now)
 
 
-implement(LFU, hit=_hit, miss=_miss, evict=_evict, insert=_insert)
+def _free(policy: LFU, one: int) -> None:
+    put_back(policy.heap, one)
+
+
+implement(LFU, hit=_hit, miss=_miss, evict=_evict, insert=_insert, free=_free)

@@ -22,7 +22,7 @@ import numpy as np
 from llmtrace.replay.cache.kernels import kernel
 from llmtrace.replay.cache.policy import implement
 from llmtrace.replay.cache.queues import NONE, TAIL, new_queues, push, unlink
-from llmtrace.replay.cache.rings import append, new_rings, take
+from llmtrace.replay.cache.rings import QUEUED, append, new_rings, take
 
 if TYPE_CHECKING:
     from llmtrace.replay.cache.stream import Stream
@@ -32,8 +32,8 @@ __all__ = ["S3FIFO", "THRESHOLD", "new"]
 THRESHOLD = 2
 """Uses in the small queue that bring an object to the main one; the figures of the LLM serving paper have 1."""
 _SMALL_SHARE, _GHOST_SHARE, _MOST_USES = 0.1, 0.9, 3
-_OUT, _SMALL, _MAIN, _GHOST = 0, 1, 2, 3
-"""Where an object is, and the place of the queue's total and limit."""
+_OUT, _SMALL, _MAIN, _GHOST, _ASIDE = 0, 1, 2, 3, 4
+"""Where an object is, and the place of the queue's total and limit; aside are those of the main queue that are pinned."""
 _WHERE, _USES, _SIZE = 2, 3, 4
 """The columns of where an object is, of its uses there, and of its size as a ghost."""
 _HAS_EVICTED, _IS_GHOST = 0, 1
@@ -58,7 +58,7 @@ def new(stream: Stream, capacity: int, threshold: int = THRESHOLD) -> S3FIFO:
     small = int(capacity * _SMALL_SHARE)
     limits = np.array([0, small, capacity - small, int(capacity * _GHOST_SHARE)])
     rings, ghosts = new_rings(stream.objects, 2), new_queues(stream.objects, more=3)
-    return S3FIFO(*rings, *ghosts, np.zeros(4, np.int64), limits, np.zeros(2, np.bool_), threshold)
+    return S3FIFO(*rings, *ghosts, np.zeros(5, np.int64), limits, np.zeros(2, np.bool_), threshold)
 
 
 def _hit(policy: S3FIFO, now: int, one: int, was: int, size: int) -> None:
@@ -77,29 +77,41 @@ def _miss(policy: S3FIFO, now: int, one: int, size: int) -> Any:
 
 @kernel
 def _evict_small(policy: S3FIFO, held: Any, pinned: Any) -> Any:
-    """Move what was used to the main queue until something goes; `NONE` if all was."""
+    """Move what was used, or is pinned, to the main queue until something goes; `NONE` if all was."""
     while policy.totals[_SMALL] > 0:
         one = take(policy.ring, policy.span, _SMALL - 1)
         policy.totals[_SMALL] -= held[one]
-        if policy.links[one, _USES] < policy.threshold and (pinned is None or pinned[one] <= 0):
+        is_pinned = pinned is not None and pinned[one] > 0
+        if policy.links[one, _USES] < policy.threshold and not is_pinned:
             policy.links[one, _WHERE] = _OUT
             _leave_name(policy, one, held[one])
             return one
         policy.totals[_MAIN] += held[one]
-        policy.links[one, _WHERE], policy.links[one, _USES] = _MAIN, 0
-        append(policy.ring, policy.span, _MAIN - 1, one)
+        policy.links[one, _USES] = 0
+        _keep(policy, one, is_pinned)
     return NONE
 
 
 @kernel
 def _evict_main(policy: S3FIFO, held: Any, pinned: Any) -> Any:
-    while True:
+    """`NONE` if all of it is pinned."""
+    while policy.span[_MAIN - 1, QUEUED] > 0:
         one = take(policy.ring, policy.span, _MAIN - 1)
-        if policy.links[one, _USES] == 0 and (pinned is None or pinned[one] <= 0):
+        is_pinned = pinned is not None and pinned[one] > 0
+        if policy.links[one, _USES] == 0 and not is_pinned:
             policy.totals[_MAIN] -= held[one]
             policy.links[one, _WHERE] = _OUT
             return one
         policy.links[one, _USES] = max(min(policy.links[one, _USES], _MOST_USES) - 1, 0)
+        _keep(policy, one, is_pinned)
+    return NONE
+
+
+@kernel
+def _keep(policy: S3FIFO, one: int, is_pinned: bool) -> None:  # noqa: FBT001
+    """Make an object the newest of the main queue; once it is no longer pinned, if it is."""
+    policy.links[one, _WHERE] = _ASIDE if is_pinned else _MAIN
+    if not is_pinned:
         append(policy.ring, policy.span, _MAIN - 1, one)
 
 
@@ -126,7 +138,19 @@ def _evict(policy: S3FIFO, now: int, incoming: int, held: Any, pinned: Any) -> A
     one = NONE
     if policy.totals[_MAIN] <= policy.limits[_MAIN]:
         one = _evict_small(policy, held, pinned)
-    return _evict_main(policy, held, pinned) if one == NONE else one
+    if one == NONE:
+        one = _evict_main(policy, held, pinned)
+    if pinned is not None and one == NONE:
+        # All of the main queue is pinned. What goes is small, or was and is moved.
+        one = _evict_small(policy, held, pinned)
+        if one == NONE:
+            one = _evict_main(policy, held, pinned)
+    return one
+
+
+def _free(policy: S3FIFO, one: int) -> None:
+    if policy.links[one, _WHERE] == _ASIDE:
+        _keep(policy, one, is_pinned=False)
 
 
 def _insert(policy: S3FIFO, now: int, one: int, size: int) -> None:
@@ -137,4 +161,4 @@ def _insert(policy: S3FIFO, now: int, one: int, size: int) -> None:
     policy.totals[queue] += size
 
 
-implement(S3FIFO, hit=_hit, miss=_miss, evict=_evict, insert=_insert)
+implement(S3FIFO, hit=_hit, miss=_miss, evict=_evict, insert=_insert, free=_free)
