@@ -126,10 +126,7 @@ class Accounts(Accumulator[pl.DataFrame]):
 
 def combine(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The accounts of neighbouring parts, in order of time."""
-    together = Accounts()
-    for frame in frames:
-        together.add(frame)
-    return together.total()
+    return Accounts().together(frames)
 
 
 def tokens(side: str) -> pl.Expr:

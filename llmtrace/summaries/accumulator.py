@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 State = TypeVar("State")
 
@@ -25,6 +25,16 @@ class Accumulator(Protocol[State]):
 
     def total(self) -> State:
         """The state of all parts, once at the end; there has been one at least."""
+
+    def together(self, states: Iterable[State]) -> State:
+        """Take the states of all parts and give that of the whole.
+
+        >>> Counter("".join).together("abc")
+        'abc'
+        """
+        for state in states:
+            self.add(state)
+        return self.total()
 
 
 class Counter(Accumulator[State]):

@@ -164,10 +164,7 @@ def per_key(ids: Ids, keys: Keys, hits: Hits, zero_cell: int, full_cell: int) ->
 
 def combine(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The summary of several parts, in order of time."""
-    ledger = Ledger()
-    for frame in frames:
-        ledger.add(frame)
-    return ledger.total()
+    return Ledger().together(frames)
 
 
 def tokens(side: str) -> pl.Expr:

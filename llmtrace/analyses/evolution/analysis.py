@@ -114,10 +114,7 @@ class Evolution:
         Raises:
             ValueError: if they were made with different parameters.
         """
-        together = self.accumulator()
-        for state in states:
-            together.add(state)
-        return together.total()
+        return self.accumulator().together(states)
 
     def accumulator(self) -> Accumulator[State]:
         """What brings states together one by one, at the cost of what each holds."""

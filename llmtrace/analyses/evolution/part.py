@@ -80,10 +80,7 @@ def summarise(
     states = [_of_period(run, start_us) for run, start_us in _runs(_known(part), periods)]
     if len(states) == 1:
         return states[0]
-    store = Store()
-    for state in states:
-        store.add(state)
-    return store.total()
+    return Store().together(states)
 
 
 class Store(Accumulator["State"]):

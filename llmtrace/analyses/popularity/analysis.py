@@ -86,10 +86,7 @@ class Popularity:
         Raises:
             ValueError: if they were made with different parameters.
         """
-        together = self.accumulator()
-        for state in states:
-            together.add(state)
-        return together.total()
+        return self.accumulator().together(states)
 
     def accumulator(self) -> Accumulator[State]:
         """One that takes part after part, most of it in place."""
