@@ -16,9 +16,22 @@ if TYPE_CHECKING:
     from llmtrace.replay.route.stream import Stream
     from llmtrace.replay.route.view import View
 
-__all__ = ["Books", "Feed", "feed", "new_books", "replay"]
+__all__ = [
+    "HIT_REQUESTS",
+    "HIT_TOKENS",
+    "MOVABLE_REQUESTS",
+    "MOVABLE_TOKENS",
+    "MOVED_SESSIONS",
+    "MOVES",
+    "TURNED_SESSIONS",
+    "Books",
+    "Feed",
+    "feed",
+    "new_books",
+    "replay",
+]
 
-HIT_TOKENS, HIT_REQUESTS, MOVABLE_TOKENS, MOVABLE_REQUESTS, MOVES, MOVED_SESSIONS, TURNED_SESSIONS, DONE = range(8)
+HIT_TOKENS, HIT_REQUESTS, MOVABLE_TOKENS, MOVABLE_REQUESTS, MOVES, MOVED_SESSIONS, TURNED_SESSIONS, _DONE = range(8)
 """Places in `counts`: prompt tokens found, requests that found some; tokens that another instance held beyond those, requests of
 which one did; turns served elsewhere than the turn before, sessions with such a turn, sessions with more than one turn; completed
 requests so far."""
@@ -141,13 +154,13 @@ def replay(policy: Any, store: Any, view: View, books: Books, feed: Feed, start:
 @kernel
 def _complete(view: View, books: Books, feed: Feed, now: int) -> None:
     """Let those leave that are complete when request `now` arrives."""
-    gone = books.counts[DONE]
+    gone = books.counts[_DONE]
     while gone < feed.done_before[now]:
         place = feed.done[gone]
         view.queue[books.at[place]] -= 1
         view.load[books.at[place]] -= books.weights[place]
         gone += 1
-    books.counts[DONE] = gone
+    books.counts[_DONE] = gone
 
 
 @kernel

@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 
 from llmtrace.replay.cache.replay import replay
 from llmtrace.replay.cache.stream import of_blocks, of_objects
+from llmtrace.replay.route import sessions
 from llmtrace.replay.route.blocks import Prompts
 from llmtrace.replay.route.cell import SEED, UNLIMITED, Cell, Outcome, run
 from llmtrace.replay.route.draws import below, new_draws
 from llmtrace.replay.route.eviction import ORDERS
+from llmtrace.replay.route.loop import feed, new_books
+from llmtrace.replay.route.loop import replay as replay_cell
 from llmtrace.replay.route.policy import NOBODY
 from llmtrace.replay.route.rules import Rule
 from llmtrace.replay.route.stream import Requests, prepare
+from llmtrace.replay.route.view import new_view
 
 BLOCK = 16
 
@@ -125,6 +129,20 @@ def test_long_prompts_need_more_room() -> None:
     outcome = run(prepare(asked), Cell(Rule("round-robin"), 1, UNLIMITED), held)
     assert hits(outcome) == (int(asked.input_tokens[:5].sum()), 5)
     assert outcome.copies == 15_000
+
+
+def test_memory_is_for_sessions_that_live() -> None:
+    """A hundred thousand sessions of two turns, of which thirty live at a time, in caches of two or three sessions each."""
+    rows = np.arange(200_000)
+    session = np.where(rows % 2 == 0, rows // 2, np.maximum(rows // 2 - 30, 0)).astype(np.uint32)
+    stream = prepare(requests(session.tolist(), [10] * rows.size, [1] * rows.size))
+    store, view = sessions.new(stream, 8, ORDERS["lru"]), new_view(8, 25, SEED)
+    policy, books = Rule("round-robin").new(8, 0), new_books(stream, 8, 0, 10)
+    arrays = feed(stream, stream.requests.user)
+    assert replay_cell(policy, store, view, books, arrays, 0) == rows.size
+    assert stream.sessions < 40
+    assert store.copies.pool[1] < 200
+    assert store.copies.rows.shape[0] < 5_000
 
 
 def test_instances_do_not_raise_the_hits_of_round_robin() -> None:
