@@ -109,7 +109,7 @@ COLUMNS = {
     "replication_by_window": ["time", "instances", "requests", "tokens_per_s", *COPIES],
     "regime_users": [
         "user",
-        "hour",
+        "time",
         "requests",
         "instances",
         "token_hit_ratio",
@@ -316,7 +316,7 @@ def rolling(minutes: pl.DataFrame) -> tuple[datetime, float]:
 def test_the_busiest_day_of_the_sample_is_that_of_a_rolling_mean(sample: tuple[Result, pl.DataFrame]) -> None:
     result, _ = sample
     start, mean = rolling(result.tables["load_by_minute"])
-    assert result.scalars["busiest_day"] == start
+    assert result.scalars["busiest_day_time"] == start
     assert result.scalars["busiest_day_instances"] == pytest.approx(mean)
 
 
@@ -473,7 +473,7 @@ def test_what_is_not_known_is_told(measured: Measured, row: Row, sentence: str) 
 
 def test_a_trace_without_known_instances_has_no_busiest_day(measured: Measured) -> None:
     result = measured(Balance(), requests((0, "u", "m", None, 1, 1, None)))
-    assert (result.scalars["busiest_day"], result.scalars["instances"], result.scalars["jain"]) == (None, 0, None)
+    assert (result.scalars["busiest_day_time"], result.scalars["instances"], result.scalars["jain"]) == (None, 0, None)
     assert busy_day(result, 10, START) is None
 
 

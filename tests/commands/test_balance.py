@@ -66,7 +66,7 @@ def test_a_relative_clock_has_a_busiest_day_in_seconds(tmp_path: Path, capsys: C
         "\n".join(["timestamp,input_tokens,output_tokens,instance", *(f"{30 + 20 * row},9,1,i{row % 2}" for row in range(6))])
     )
     result = result_of([str(path), "--time-unit", "s", "--rows", "5"], capsys)
-    assert result["scalars"]["busiest_day"] == -30
+    assert result["scalars"]["busiest_day_time"] == -30
     assert [(row["instance"], row["time"], row["requests"]) for row in result["tables"]["heat_map"]] == [
         ("i0", -30, 1),
         ("i0", 30, 2),

@@ -44,7 +44,7 @@ _COUNTS = {
     "total_imbalance_max_mean": "Over the whole trace: tokens of the instance with most over the mean of instances.",
     "total_jain": "Over the whole trace: Jain's index of the tokens of all instances.",
     "total_cv": "Over the whole trace: standard deviation of the tokens of instances over their mean.",
-    "busiest_day": "Start of the 24 hours with the highest mean of active instances per minute, minutes without requests as 0.",
+    "busiest_day_time": "Start of the 24 hours with the highest mean of active instances, minutes without requests as 0.",
     "busiest_day_instances": "That mean.",
     "regime_users": "Users with enough requests in their busiest clock hour, of which cached tokens are logged (Figure 19).",
     **{f"{tier}_tier_users": f"Those of the {tier} tier in that hour: {_TIER}." for tier in ("high", "medium", "low")},
@@ -93,7 +93,7 @@ _INSTANCES = {
 _REGIMES = {
     "pick": "Of the users of the high tier top, with most requests in the hour, or min, with fewest.",
     "user": "The user.",
-    "hour": "Start of the user's busiest clock hour; of several the earliest.",
+    "time": "Start of the user's busiest clock hour; of several the earliest.",
     "instance": "An instance that served it then; in order of first requests.",
     "requests": "The user's requests there.",
     "requests_ratio": "Those over all of the user's requests in the hour, 0 to 1.",
@@ -104,7 +104,7 @@ _REGIMES = {
 }
 _REGIME_USERS = {
     "user": "The user; those with most requests in the hour first.",
-    "hour": "Start of the user's busiest clock hour; of several the earliest.",
+    "time": "Start of the user's busiest clock hour; of several the earliest.",
     "requests": "The user's requests in it, on known instances.",
     "instances": "Instances that served them.",
     "token_hit_ratio": "Cached over input tokens of the requests whose cached tokens are logged, 0 to 1.",

@@ -115,7 +115,7 @@ def busy_day(result: Result, rows: int, origin: datetime) -> BusyDay | None:
         rows: how many instances are shown at most.
         origin: the first arrival of the trace, from which times on a relative clock count.
     """
-    start = result.scalars["busiest_day"]
+    start = result.scalars["busiest_day_time"]
     if isinstance(start, float):
         start = origin + timedelta(seconds=start)
     return BusyDay(start, rows) if isinstance(start, datetime) else None

@@ -135,7 +135,7 @@ def scalars(counts: Mapping[str, int], minutes: pl.DataFrame, totals: pl.DataFra
         "active_instances_max": int(active.max()) if active.size else None,
         **{name: _mean(minutes[column]) for name, column in zip(_NAMES, _BALANCES, strict=True)},
         **{f"total_{name}": value for name, value in zip(_NAMES, _totals(totals), strict=True)},
-        "busiest_day": day[0] if day else None,
+        "busiest_day_time": day[0] if day else None,
         "busiest_day_instances": day[1] if day else None,
     }
 

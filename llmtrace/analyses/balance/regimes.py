@@ -42,7 +42,7 @@ class Regimes:
 
 def read(state: State, least: int) -> Regimes:
     """What is known of users with at least so many requests in an hour."""
-    rows = regimes.busiest(state, least).with_columns(_hit_ratio(), pl.col("hour_us").cast(pl.Datetime("us")).alias("hour"))
+    rows = regimes.busiest(state, least).with_columns(_hit_ratio(), pl.col("hour_us").cast(pl.Datetime("us")).alias("time"))
     rows = rows.with_columns(_tier())
     users = _users(rows).join(state["user_names"].rename({"name": "of"}), left_on="user", right_on="key")
     users = users.sort("requests", "of", descending=[True, False])
@@ -75,7 +75,7 @@ def _users(rows: pl.DataFrame) -> pl.DataFrame:
     requests = pl.col("requests")
     by_tier = (requests.filter(pl.col("tier") == tier).sum().alias(f"{tier}_ratio") for tier in _TIERS)
     summed = rows.group_by("user").agg(
-        pl.col("hour").first(),
+        pl.col("time").first(),
         requests.sum(),
         pl.len().cast(pl.Int64).alias("instances"),
         pl.col("input_tokens", "cached_tokens").sum(),
@@ -85,7 +85,7 @@ def _users(rows: pl.DataFrame) -> pl.DataFrame:
     return (
         summed.with_columns(_hit_ratio(), *ratios)
         .with_columns(_tier())
-        .select("user", "hour", "requests", "instances", "token_hit_ratio", "tier", *(f"{tier}_ratio" for tier in _TIERS))
+        .select("user", "time", "requests", "instances", "token_hit_ratio", "tier", *(f"{tier}_ratio" for tier in _TIERS))
     )
 
 
@@ -103,7 +103,7 @@ def _instances(rows: pl.DataFrame, users: pl.DataFrame, names: pl.DataFrame) -> 
     return found.select(
         "pick",
         pl.col("of").alias("user"),
-        "hour",
+        "time",
         pl.col("at").alias("instance"),
         "requests",
         (pl.col("requests") / pl.col("all")).alias("requests_ratio"),

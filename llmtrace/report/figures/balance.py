@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import polars as pl
 
 from llmtrace.report import style, ticks
 from llmtrace.report.figures.latency import load_decode, load_ttft
+from llmtrace.report.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,7 +77,7 @@ def heat_map(result: Result) -> Figure:
     axes.set_xlabel(f"Hours from {_start(result)} on")
     axes.set_ylabel("Instance")
     axes.grid(visible=False)
-    style.color_bar(axes, mesh, "Requests per minute", clipped=bool(table["requests"].max() > norm.vmax))  # type: ignore[operator]
+    _color_bar(axes, mesh, clipped=bool(table["requests"].max() > norm.vmax))  # type: ignore[operator]
     return drawing
 
 
@@ -142,17 +142,27 @@ def _cells(axes: Axes, height: int, rows: Integers, minutes: Integers, requests:
     return axes.pcolormesh(hours, np.arange(height + 1) + 0.5, cells, cmap=colors, norm=norm, rasterized=True)
 
 
+def _color_bar(axes: Axes, mesh: ScalarMappable, *, clipped: bool) -> None:
+    """The scale of the colours, pointed where some cells lie beyond its end."""
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    bar = axes.figure.colorbar(mesh, ax=axes, extend="max" if clipped else "neither", pad=0.02)
+    bar.set_label("Requests per minute")
+    bar.outline.set_visible(False)
+    bar.ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    bar.ax.yaxis.set_minor_formatter(NullFormatter())
+    ticks.of_powers(bar.ax.yaxis, mesh.get_clim(), MOST_TICKS)
+
+
 def _start(result: Result) -> str:
     """When the day of the heat map begins, in words."""
-    start = result.scalars["busiest_day"]
-    if isinstance(start, datetime):
-        return f"{start:%Y-%m-%d %H:%M} UTC"
-    return f"{start:,.0f} s"
+    start = result.scalars["busiest_day_time"]
+    return duration(start) if isinstance(start, (int, float)) else f"{start:%Y-%m-%d %H:%M} UTC"
 
 
 def _minutes(result: Result, table: pl.DataFrame) -> Integers:
     """The minute of the day of each row."""
-    start = result.scalars["busiest_day"]
+    start = result.scalars["busiest_day_time"]
     since = table["time"] - start
     minutes = since / 60 if table["time"].dtype.is_numeric() else since.dt.total_microseconds() / 60e6
     found: Integers = minutes.round().cast(pl.Int64).to_numpy()

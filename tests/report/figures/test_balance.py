@@ -82,7 +82,7 @@ def result() -> Result:
         "least_in_hexagon": 30,
         "hexagons_per_decade": 9,
     }
-    scalars: dict[str, Scalar] = {"busiest_day": START, "heat_map_p5_requests": 2.0, "heat_map_p99_requests": 8.0}
+    scalars: dict[str, Scalar] = {"busiest_day_time": START, "heat_map_p5_requests": 2.0, "heat_map_p99_requests": 8.0}
     return Result("balance", parameters, scalars, tables, "load")
 
 
@@ -149,7 +149,7 @@ def test_a_heat_map_on_a_relative_clock_counts_from_its_seconds(result: Result) 
     axes = draw(relative, "heat_map").axes[0]
     [mesh] = [one for one in axes.collections if isinstance(one, QuadMesh)]
     assert np.asarray(mesh.get_array()).reshape(3, 1_440)[0, 5] == 6
-    assert axes.get_xlabel() == "Hours from 90 s on"
+    assert axes.get_xlabel() == "Hours from 1 min 30 s on"
 
 
 @pytest.mark.parametrize("of", ["model", "instance"])
