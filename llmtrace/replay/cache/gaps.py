@@ -29,7 +29,7 @@ def classes(requests: Requests) -> Classes:
     stream = requests.stream
     offsets = np.arange(stream.ids.size + 1) if stream.offsets is None else stream.offsets
     edges = np.array(EDGES_S[1:], np.int64) * 1_000_000
-    return _classes(stream.ids, offsets, requests.times_us, edges, np.full(stream.objects, -1, np.int64))
+    return _classes(stream.ids, offsets, requests.times_us, edges, np.full(stream.objects, -1, np.int32))
 
 
 def tally(requests: Requests, gaps: Classes, found: Sizes, reused: Sizes | Integers, first: int) -> Integers:
@@ -48,7 +48,7 @@ def tally(requests: Requests, gaps: Classes, found: Sizes, reused: Sizes | Integ
 
 
 @njit(nogil=True, cache=True)
-def _classes(ids: Ids, offsets: Offsets, times: Integers, edges: Integers, last: Integers) -> Classes:
+def _classes(ids: Ids, offsets: Offsets, times: Integers, edges: Integers, last: Sizes) -> Classes:
     """`last` is -1 for every object at first; it has the request of the last use then."""
     found = np.empty(ids.size, np.uint8)
     for request in range(offsets.size - 1):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from llmtrace.replay.cache.requests import Requests
-    from llmtrace.replay.cache.stream import Ids, Offsets, Sizes
+    from llmtrace.replay.cache.stream import Ids, Offsets, Ones, Sizes
 
     Integers = npt.NDArray[np.int64]
 
@@ -49,7 +49,7 @@ def lru_curve(requests: Requests, first: int) -> pl.DataFrame:
     return pl.DataFrame({"capacity_tokens": units * requests.unit_tokens, **dict(zip(RATIOS, ratios, strict=True))})
 
 
-def lru_hits(requests: Requests, distance: Integers, units: Integers, first: int) -> LruHits:
+def lru_hits(requests: Requests, distance: Sizes | Integers, units: Integers, first: int) -> LruHits:
     """What LRU hits at capacities of so many tokens or blocks, by the stack distances of the prefixes."""
     stream, tokens = requests.stream, requests.input_tokens
     if stream.offsets is None:
@@ -64,7 +64,7 @@ def lru_hits(requests: Requests, distance: Integers, units: Integers, first: int
     return LruHits(stack.hits_at(heads, ones, units), stack.hits_at(heads, full, units), stack.hits_at(distance, prefix, units))
 
 
-def _capacities(requests: Requests, distance: Integers) -> Integers:
+def _capacities(requests: Requests, distance: Sizes | Integers) -> Integers:
     """Capacities from that of the largest request on, equally far apart on a logarithmic axis."""
     stream = requests.stream
     largest = stream.sizes.max(initial=0) if stream.offsets is None else np.diff(stream.offsets).max(initial=0)
@@ -75,7 +75,7 @@ def _capacities(requests: Requests, distance: Integers) -> Integers:
 
 
 @njit(nogil=True, cache=True)
-def _before(ids: Ids, sizes: Sizes, tokens: Sizes, objects: int) -> Sizes:
+def _before(ids: Ids, sizes: Sizes | Ones, tokens: Sizes, objects: int) -> Sizes:
     """Of every use the size at the one before, as far as the input goes."""
     last, found = np.zeros(objects, np.int32), np.empty(ids.size, np.int32)
     for now in range(ids.size):

@@ -72,10 +72,12 @@ def replay(stream: Stream, policy: str, capacity: int, *, leaves_only: bool = Fa
             "Leave it out: a block then counts only if all before it are there.",
         )
     makers = POLICIES | OF_LEAVES if leaves_only else POLICIES
-    state, held = makers[policy](stream, capacity), np.full(stream.objects, ABSENT, np.int32)
+    state = makers[policy](stream, capacity)
+    sizes: Any = stream.sizes
+    held: Any = np.full(stream.objects, ABSENT, np.int32 if stream.offsets is None else np.int8)
     found = np.zeros(stream.ids.size if stream.offsets is None else stream.offsets.size - 1, np.int32)
     if stream.offsets is None:
-        replay_objects(state, stream.ids, stream.sizes, capacity, held, found)
+        replay_objects(state, stream.ids, sizes, capacity, held, found)
     elif capacity > 0 and leaves_only:
         pinned, totals = np.zeros(stream.objects, np.int32), np.array([capacity, 0, 0])
         replay_leaves(state, stream.ids, stream.offsets, stream.parents, held, pinned, totals, found)

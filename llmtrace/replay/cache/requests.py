@@ -1,6 +1,6 @@
 """The requests of a trace as arrays that a replay takes: what each uses, when, and how many tokens it has.
 
-Of sessions 16 bytes a request are held (20 where outputs are kept too), of blocks 20 bytes a request and 8 a block. What a
+Of sessions 16 bytes a request are held (20 where outputs are kept too), of blocks 20 bytes a request and 5 a block. What a
 replay needs besides depends on the policy: up to some 60 bytes per session or block, and 8 per use for those that know the
 stream.
 """

@@ -12,7 +12,7 @@ is that of Bennett, Kruskal: "LRU stack processing", IBM Journal of Research and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
@@ -22,14 +22,14 @@ from llmtrace.replay.cache.stream import NEVER
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from llmtrace.replay.cache.stream import Ids, Offsets, Sizes, Stream
+    from llmtrace.replay.cache.stream import Ids, Offsets, Ones, Sizes, Stream
 
     Integers = npt.NDArray[np.int64]
 
 __all__ = ["distances", "hits_at", "of_prefixes"]
 
 
-def distances(stream: Stream) -> Integers:
+def distances(stream: Stream) -> Sizes | Integers:
     """The stack distance of every use as its request arrives, in the unit of the sizes; -1 at the first use of an object.
 
     For blocks in the order of `stream.ids`.
@@ -39,10 +39,15 @@ def distances(stream: Stream) -> Integers:
     array([-1, -1,  8,  6])
     """
     offsets = np.arange(stream.ids.size + 1) if stream.offsets is None else stream.offsets
-    return _distances(stream.ids, stream.sizes, offsets, stream.objects)
+    # Of blocks no sum is larger than the number of uses.
+    sums: Any = np.zeros(stream.ids.size + 1, np.int64 if stream.offsets is None else np.int32)
+    last = np.full(stream.objects, NEVER, np.int32)
+    found: Sizes | Integers = np.empty_like(sums[1:])
+    _measure(stream.ids, stream.sizes, offsets, last, sums, found)
+    return found
 
 
-def of_prefixes(distance: Integers, stream: Stream) -> Integers:
+def of_prefixes(distance: Sizes | Integers, stream: Stream) -> Sizes | Integers:
     """The stack distances of blocks made those of the prefix that each ends: a block counts only with all before it.
 
     -1 where a block before it was never used. Where ids are chained nothing changes.
@@ -54,7 +59,7 @@ def of_prefixes(distance: Integers, stream: Stream) -> Integers:
     return distance if stream.offsets is None else _of_prefixes(distance, stream.offsets)
 
 
-def hits_at(distance: Integers, weights: Integers | Sizes, capacities: Integers) -> Integers:
+def hits_at(distance: Sizes | Integers, weights: Sizes | Integers, capacities: Integers) -> Integers:
     """The weight of the uses that LRU hits at each capacity.
 
     >>> hits_at(np.array([-1, 8, 6]), np.array([5, 6, 9]), np.array([5, 6, 8]))
@@ -69,7 +74,7 @@ def hits_at(distance: Integers, weights: Integers | Sizes, capacities: Integers)
 
 
 @njit(nogil=True, cache=True)
-def _weigh(distance: Integers, weights: Integers | Sizes, capacities: Integers) -> Integers:
+def _weigh(distance: Sizes | Integers, weights: Sizes | Integers, capacities: Integers) -> Integers:
     """The weight of the uses by the least capacity at which each hits, of ascending ones."""
     found = np.zeros(capacities.size, np.int64)
     for use in range(distance.size):
@@ -87,8 +92,8 @@ def _weigh(distance: Integers, weights: Integers | Sizes, capacities: Integers) 
 
 
 @njit(nogil=True, cache=True)
-def _of_prefixes(distance: Integers, offsets: Offsets) -> Integers:
-    found = np.full(distance.size, NEVER, np.int64)
+def _of_prefixes(distance: Sizes | Integers, offsets: Offsets) -> Sizes | Integers:
+    found = np.full(distance.size, NEVER, distance.dtype)
     for request in range(offsets.size - 1):
         longest = 0
         for now in range(offsets[request + 1] - 1, offsets[request] - 1, -1):
@@ -100,10 +105,11 @@ def _of_prefixes(distance: Integers, offsets: Offsets) -> Integers:
 
 
 @njit(nogil=True, cache=True)
-def _distances(ids: Ids, sizes: Sizes, offsets: Offsets, objects: int) -> Integers:
+def _measure(
+    ids: Ids, sizes: Sizes | Ones, offsets: Offsets, last: Sizes, tree: Sizes | Integers, found: Sizes | Integers
+) -> None:
     """A use adds its size at its position and takes that of the last use away, so that sums are over distinct objects."""
-    tree, last = np.zeros(ids.size + 1, np.int64), np.full(objects, NEVER, np.int64)
-    found, total = np.empty(ids.size, np.int64), 0
+    total = 0
     for request in range(offsets.size - 1):
         for now in range(offsets[request], offsets[request + 1]):
             before = last[ids[now]]
@@ -116,11 +122,10 @@ def _distances(ids: Ids, sizes: Sizes, offsets: Offsets, objects: int) -> Intege
             _add(tree, now, sizes[now])
             total += sizes[now]
             last[ids[now]] = now
-    return found
 
 
 @njit(nogil=True, cache=True)
-def _sum(tree: Integers, stop: int) -> int:
+def _sum(tree: Sizes | Integers, stop: int) -> int:
     """The sum of all positions before `stop`, in a tree of Fenwick, 1994."""
     total = 0
     while stop > 0:
@@ -130,7 +135,7 @@ def _sum(tree: Integers, stop: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _add(tree: Integers, place: int, amount: int) -> None:
+def _add(tree: Sizes | Integers, place: int, amount: int) -> None:
     node = place + 1
     while node < tree.size:
         tree[node] += amount

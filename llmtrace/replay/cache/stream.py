@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     Ids = npt.NDArray[np.uint32]
     Sizes = npt.NDArray[np.int32]
+    Ones = npt.NDArray[np.int8]
     Offsets = npt.NDArray[np.int64]
 
 __all__ = ["NEVER", "Stream", "of_blocks", "of_objects"]
@@ -36,7 +37,7 @@ class Stream:
     """
 
     ids: Ids
-    sizes: Sizes
+    sizes: Sizes | Ones
     objects: int
     offsets: Offsets | None = None
 
@@ -93,7 +94,7 @@ def of_blocks(ids: Ids, offsets: Offsets, objects: int | None = None) -> Stream:
     """
     backward = _turned(ids, offsets)
     count = int(ids.max(initial=0)) + 1 if objects is None else objects
-    return Stream(backward, np.ones(ids.size, np.int32), count, offsets)
+    return Stream(backward, np.ones(ids.size, np.int8), count, offsets)
 
 
 @njit(nogil=True, cache=True)

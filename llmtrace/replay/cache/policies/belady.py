@@ -36,7 +36,7 @@ class Belady(NamedTuple):
 def new(stream: Stream, capacity: int) -> Belady:
     """An empty cache that knows the stream."""
     bound = stream.ids.size + stream.objects
-    return Belady(stream.forward, stream.nexts, np.zeros(stream.objects, np.int64), new_bits(bound))
+    return Belady(stream.forward, stream.nexts, np.zeros(stream.objects, np.uint32), new_bits(bound))
 
 
 def _hit(policy: Belady, now: int, one: int, was: int, size: int) -> None:
