@@ -60,7 +60,7 @@ def read(state: State, window: Interval) -> Spread:
     return Spread(
         scalars={"windows": windows.height, **empty, "keys": 0} | (summed[0] if summed else {}),
         by_load=pl.DataFrame(labels).hstack(
-            bands.select("cells", "instances", pl.col("parties").alias("keys"), "requests", *_ratios())
+            bands.select(pl.col("parties").alias("keys"), "requests", *_ratios(), "cells", "instances")
         ),
         by_model=found["spread_models"].select("model", pl.col("parties").alias("keys"), *_ratios()),
         by_window=narrowed(

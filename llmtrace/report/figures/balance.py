@@ -34,7 +34,8 @@ SPARSE, STROKE_PT = 0.1, 0.6
 """Where less than this share of the cells of a heat map is filled, they are drawn so wide, which is four minutes."""
 LEAST_SPREAD = 1.01
 """A scale of colours reaches at least so many times from end to end."""
-MOST_TICKS = 6
+MOST_TICKS, MOST_BARS = 6, 40
+HEADROOM = 1.06
 
 
 def load(result: Result) -> Figure:
@@ -48,9 +49,10 @@ def load(result: Result) -> Figure:
     drawing, panels = style.figure(result, panels=3 if balanced else 2, panel_in=1.1, remark=remark if balanced else "")
     times = style.time_axis(panels[-1], table["time"])
     style.line(panels[0], times, table["requests"], style.LINES[0])
-    style.count_axis(panels[0], "Requests\nper hour")
     style.dots(panels[1], times, table["instances"])
-    style.count_axis(panels[1], "Active\ninstances")
+    for axes, column, label in zip(panels, ("requests", "instances"), ("Requests\nper hour", "Active\ninstances"), strict=False):
+        axes.set_ylim(0, HEADROOM * float(table[column].max()))  # type: ignore[arg-type]
+        style.count_axis(axes, label)
     if balanced:
         style.dots(panels[2], times, table["max_mean"])
         panels[2].set_ylabel("Max / mean load\nof instances")
@@ -93,6 +95,8 @@ def replication_by_instance_load(result: Result) -> Figure:
 
 def regimes(result: Result) -> Figure:
     """The busiest hour of two users, instance by instance: share of requests, and token hit ratio there (Figure 19)."""
+    from matplotlib.ticker import MaxNLocator
+
     table = result.tables.get("regimes", pl.DataFrame())
     if table.is_empty():
         raise style.NoDataError("no user has enough requests in an hour and a high token hit ratio")
@@ -100,9 +104,14 @@ def regimes(result: Result) -> Figure:
     remark = f"users with ≥ {result.parameters['min_requests']} requests in an hour; dashed: high and low tier"
     drawing, panels = style.figure(result, panels=len(picks), panel_in=1.35 if len(picks) > 1 else 1.7, remark=remark)
     for axes, pick in zip(panels, picks, strict=True):
-        bars = _bars(axes, table.filter(pl.col("pick") == pick))
+        rows = table.filter(pl.col("pick") == pick)
+        bars = _bars(axes, rows.filter(_shown(rows)))
+        axes.set_title(_title(rows), loc="left", pad=2)
         for tier in ("high_at", "low_at"):
             axes.axhline(result.parameters[tier], color="#555555", linewidth=0.5, linestyle="--")
+    most = min(MOST_BARS, max(table.filter(pl.col("pick") == pick).height for pick in picks))
+    panels[-1].set_xlim(0.4, most + 0.6)
+    panels[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     panels[-1].set_xlabel("Instance, by first request")
     style.legend(drawing, bars, ["share of the user's requests", "token hit ratio"])
     return drawing
@@ -205,7 +214,17 @@ def _bars(axes: Axes, rows: pl.DataFrame) -> list[Any]:
     hits = axes.bar(places + 0.2, rows["token_hit_ratio"].to_numpy(), 0.4, color=HIT)
     style.share_axis(axes, "Share")
     axes.grid(visible=False, axis="x")
+    return [shares, hits]
+
+
+def _shown(rows: pl.DataFrame) -> pl.Series:
+    """Which instances have bars: where there are too many, those with most of the user's requests."""
+    busiest = np.argsort(-rows["requests"].to_numpy(), kind="stable")[:MOST_BARS]
+    return pl.Series(np.isin(np.arange(rows.height), busiest))
+
+
+def _title(rows: pl.DataFrame) -> str:
     [user], requests = style.names(rows["user"].unique().to_list()), int(rows["requests"].sum())
     which = "most" if rows["pick"][0] == "top" else "fewest"
-    axes.set_title(f"{user}: {which} requests ({requests:,})", loc="left", pad=2)
-    return [shares, hits]
+    of = f", the busiest {MOST_BARS} of {rows.height:,} instances" if rows.height > MOST_BARS else ""
+    return f"{user}: {which} requests ({requests:,}){of}"

@@ -193,6 +193,16 @@ def test_regimes_have_two_bars_for_each_instance(result: Result) -> None:
     assert [axes.get_title(loc="left") for axes in drawing.axes] == ["u1: most requests (100)", "u2: fewest requests (200)"]
 
 
+def test_of_many_instances_the_busiest_have_bars(result: Result) -> None:
+    rows = [("top", "u", f"i{row}", 1 + row % 7, 0.01, 0.5) for row in range(100)]
+    schema = ["pick", "user", "instance", "requests", "requests_ratio", "token_hit_ratio"]
+    many = pl.DataFrame(rows, schema, orient="row").with_columns(requests_ratio=pl.int_range(100) / 100)
+    axes = draw(replace(result, tables={"regimes": many}), "regimes").axes[0]
+    busiest = sorted(range(100), key=lambda row: (-rows[row][3], row))[:40]
+    assert [bar.get_height() for bar in axes.containers[0]] == pytest.approx([row / 100 for row in sorted(busiest)])
+    assert axes.get_title(loc="left") == "u: most requests (395), the busiest 40 of 100 instances"
+
+
 def test_one_user_is_one_panel(result: Result) -> None:
     assert len(draw(without(result, "regimes", pl.col("pick") == "min"), "regimes").axes) == 1
 
