@@ -74,18 +74,28 @@ def lowest(heap: Heap, pinned: Any) -> tuple[Any, Any]:
 
     Where `pinned` is not None, objects that are pinned are taken out until one is not; `put_back` is for when they no longer are.
     """
-    while True:
-        if heap.size[_HOLE]:
-            _fill(heap)
-        if heap.size[_NODES] == 0:
+    top = _settle(heap)
+    if pinned is not None:
+        while top != _OUT and pinned[top] > 0:
+            remove(heap, top)
+            top = _settle(heap)
+        if top == _OUT:
             return np.int64(_OUT), np.inf
+    return top, heap.wanted[top]
+
+
+@kernel
+def _settle(heap: Heap) -> Any:
+    """Let nodes sink until the top one stands where it belongs, and give its object; -1 if there is no node."""
+    if heap.size[_HOLE]:
+        _fill(heap)
+    if heap.size[_NODES] == 0:
+        return np.int64(_OUT)
+    top = heap.objects[0]
+    while heap.ranks[0] != heap.wanted[top] or heap.sinces[0] != heap.wanted_since[top]:
+        _sink(heap, 0, top, heap.wanted[top], heap.wanted_since[top])
         top = heap.objects[0]
-        while heap.ranks[0] != heap.wanted[top] or heap.sinces[0] != heap.wanted_since[top]:
-            _sink(heap, 0, top, heap.wanted[top], heap.wanted_since[top])
-            top = heap.objects[0]
-        if pinned is None or pinned[top] <= 0:
-            return np.int64(top), heap.wanted[top]
-        remove(heap, top)
+    return np.int64(top)
 
 
 @kernel
