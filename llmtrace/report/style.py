@@ -241,7 +241,8 @@ def log_axis(axes: Axes, label: str, *, prefixes: bool, vertical: bool = False) 
 def time_axis(axes: Axes, times: pl.Series) -> NDArray[np.float64]:
     """Make the x axis one of time and return the positions on it: dates, or on a relative clock time since the first request."""
     if times.dtype.is_numeric():
-        symbol, size = _time_unit(float(times.max() or 0) - float(times.min() or 0))  # type: ignore[arg-type]
+        low, high = float(times.min() or 0), float(times.max() or 0)  # type: ignore[arg-type]
+        symbol, size = _time_unit(high - low or abs(high))
         axes.set_xlabel(f"Time since first request ({symbol})")
         positions: NDArray[np.float64] = times.to_numpy() / size
     else:

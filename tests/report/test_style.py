@@ -166,6 +166,14 @@ def test_relative_time_has_a_fitting_unit(hour: Result, span_s: float, unit: str
     assert positions.tolist() == [-10 / size, (span_s - 10) / size]
 
 
+def test_one_relative_time_has_the_unit_of_its_distance(hour: Result) -> None:
+    with style.look():
+        _, (axes,) = style.figure(hour)
+        positions = style.time_axis(axes, pl.Series([3_211_200.0]))
+    assert axes.get_xlabel() == "Time since first request (days)"
+    assert positions.tolist() == [3_211_200 / 86_400]
+
+
 def test_a_single_moment_has_an_axis_around_it(hour: Result) -> None:
     with style.look():
         _, (axes,) = style.figure(hour)

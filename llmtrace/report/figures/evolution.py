@@ -119,9 +119,9 @@ def retention(result: Result) -> Figure:
     grid[rows.search_sorted(table["cohort_time"]), columns.search_sorted(table["time"])] = table["retained_ratio"].to_numpy()
     partial = whole.filter("partial")["time"].unique().to_list()
     remark = f"*: {counted(len(partial), 'partial period')}" if partial else ""
-    drawing, (axes,) = style.figure(result, panel_in=min(1.3 + 0.14 * rows.len(), 3.0), remark=remark)
+    drawing, (axes,) = style.figure(result, panel_in=min(max(1.7, 1.3 + 0.14 * rows.len()), 3.0), remark=remark)
     called = [[f"{label}*" if time in partial else label for time, label in _labels(result, times)] for times in (rows, columns)]
-    _heat_map(axes, grid, called[0], called[1], "Share of users that are active (%)")
+    _heat_map(axes, grid, called[0], called[1], "Users that are active (%)")
     axes.set_ylabel("First request")
     axes.set_xlabel("Active")
     return drawing
@@ -149,9 +149,7 @@ def transitions(result: Result) -> Figure:
         grid[called.index(before), called.index(after)] += ratio
     drawing, (axes,) = style.figure(result, panel_in=min(1.6 + 0.15 * len(called), 3.4))
     short = style.names(called)
-    _heat_map(
-        axes, np.where(grid.sum(axis=1, keepdims=True) > 0, grid, np.nan), short, short, "Share of users with the model (%)"
-    )
+    _heat_map(axes, np.where(grid.sum(axis=1, keepdims=True) > 0, grid, np.nan), short, short, "Users with the model (%)")
     axes.set_ylabel("Main model in a period")
     axes.set_xlabel("In the next one")
     return drawing
@@ -305,7 +303,7 @@ def _labels(result: Result, times: pl.Series) -> list[tuple[object, str]]:
 def _heat_map(axes: Axes, grid: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], label: str) -> None:
     """Shares as cells from white to dark blue, with their numbers while these fit; NaN is no cell."""
     percent = 100 * grid
-    top = float(np.nanmax(percent))
+    top = float(np.nanmax(percent)) or 1.0
     mesh = axes.pcolormesh(percent, cmap="Blues", vmin=0, vmax=top, rasterized=True)
     axes.invert_yaxis()
     axes.grid(visible=False)

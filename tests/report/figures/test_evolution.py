@@ -292,3 +292,11 @@ def test_what_is_not_there_is_not_drawn(result: Result) -> None:
     for nothing in (empty, replace(result, tables={}), replace(empty, scalars={})):
         assert list(figures.figures(nothing, said.append)) == []
     assert [line.split(" is not drawn: ")[0] for line in said] == [f"Figure {name}" for name in figures.names("evolution")] * 3
+
+
+def test_cohorts_of_which_nobody_comes_back_are_white(result: Result) -> None:
+    nobody = result.tables["retention"].with_columns(pl.when(pl.col("age") == 0).then(1.0).otherwise(0.0).alias("retained_ratio"))
+    axes, bar = draw(with_table(result, "retention", nobody), "retention").axes
+    [mesh] = [collection for collection in axes.collections if isinstance(collection, QuadMesh)]
+    assert mesh.get_clim() == (0, 1)
+    assert bar.get_ylabel() == "Users that are active (%)"
