@@ -217,9 +217,8 @@ def _hexagons(result: Result, points: Points, of: str, grid: int, labels: tuple[
     drawing, (axes,) = style.figure(result, panel_in=2.1, remark=remark)
     limits = [_limits(values) for values in (x, y)]
     left, right, low, high = (float(np.log10(end)) for pair in limits for end in pair)
-    hexbins.counted(
-        axes, (x, y, None if many is None else many.to_numpy()), f"{of.capitalize()}s", grid=grid, extent=(left, right, low, high)
-    )
+    weighted = x, y, None if many is None else many.to_numpy()
+    hexbins.counted(axes, weighted, f"{of.capitalize()}s", grid=grid, extent=(left, right, low, high))
     style.log_axis(axes, labels[0], prefixes=True)
     style.log_axis(axes, labels[1], prefixes=True, vertical=True)
     axes.set_xlim(*limits[0])
