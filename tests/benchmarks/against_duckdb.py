@@ -104,6 +104,29 @@ USERS = """
         FROM {trace} GROUP BY "user")
     SELECT floor(8 * log10(n)), floor(8 * log10(models)), count(*), sum(tokens), avg(input), avg(output)
     FROM users GROUP BY ALL"""
+BALANCE = """
+    WITH loads AS (
+        SELECT date_trunc('minute', timestamp) AS minute, instance, count(*) AS n, sum(input_tokens + output_tokens) AS load
+        FROM {trace} GROUP BY ALL),
+    minutes AS (
+        SELECT minute, count(*) AS instances, max(load) / avg(load) AS imbalance, sum(load) ^ 2 / count(*) / sum(load ^ 2) AS jain
+        FROM loads GROUP BY minute HAVING count(*) >= 2 AND sum(n) >= 10)
+    SELECT date_trunc('hour', minute), median(instances), avg(imbalance), avg(jain) FROM minutes GROUP BY 1"""
+COPIES = """
+    WITH copies AS (
+        SELECT time_bucket(INTERVAL 15 MINUTE, timestamp) AS bucket, model, "user", instance, count(*) AS n,
+               max(input_tokens + output_tokens) AS largest
+        FROM {trace} GROUP BY ALL),
+    keys AS (
+        SELECT bucket, model, "user", sum(n) AS n, count(*) AS copies, sum(largest) AS physical, max(largest) AS logical
+        FROM copies GROUP BY ALL)
+    SELECT bucket, sum(n), sum(copies) / count(*), sum(physical) / sum(logical) FROM keys GROUP BY bucket"""
+HITS_BY_INSTANCE = """
+    WITH hours AS (
+        SELECT "user", date_trunc('hour', timestamp) AS hour, count(*) AS n FROM {trace} GROUP BY 1, 2 HAVING count(*) >= 200
+        QUALIFY row_number() OVER (PARTITION BY "user" ORDER BY n DESC, hour) = 1)
+    SELECT "user", instance, count(*), sum(cached_tokens) / sum(input_tokens)
+    FROM (SELECT *, date_trunc('hour', timestamp) AS hour FROM {trace}) JOIN hours USING ("user", hour) GROUP BY ALL"""
 QUERIES = {
     "stats": (RATES, LENGTHS),
     "burstiness": (GAPS_BY_MODEL,),
@@ -112,10 +135,12 @@ QUERIES = {
     "evolution": (LENGTHS_BY_DAY,),
     "latency": (LATENCIES_BY_MODEL, LATENCY_BY_TOKENS, LATENCY_BY_LOAD),
     "popularity": (USERS_OF_MODELS, MODELS, USERS),
+    "balance": (BALANCE, COPIES),
 }
 WHOLE = {
     "hit-dist": (HITS, HITS_BY_MODEL, HITS_BY_USER, TTFT_BY_HIT),
     "evolution": (LENGTHS_BY_DAY, MIX_BY_DAY, COHORTS, SWITCHING),
+    "balance": (BALANCE, COPIES, HITS_BY_INSTANCE, LATENCY_BY_LOAD),
 }
 """Where the numbers at the heart of a command are a small part of what it reads, queries for what it gives besides."""
 
