@@ -134,4 +134,7 @@ def _huge(counts: Mapping[str, int]) -> str:
 def _bounds(counts: Mapping[str, int]) -> str:
     if not counts["timed"]:
         return ""
-    return f"Latencies by load are within {ceil(relative_error(loads.BITS) * 1e5) / 1e3:g}%; every other number is exact."
+    within = f"{ceil(relative_error(loads.BITS) * 1e5) / 1e3:g}%"
+    return (
+        f"Latencies by load are within {within}, scattered numbers and means by model within a millionth; all others are exact."
+    )
