@@ -1,5 +1,6 @@
 """The command `sessions`."""
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import typer
 
 from llmtrace.commands.reconstructing import Reconstructing
 from llmtrace.commands.telling import say
+from llmtrace.errors import UsageError
 from llmtrace.options import Reading, Writing, place
 from llmtrace.wording import counted
 
@@ -56,8 +58,13 @@ def sessions(
     from llmtrace.replay.sessions import Study
     from llmtrace.report import writers
 
+    if given and reconstructing != Reconstructing():
+        raise UsageError(
+            "--given: sessions that the trace gives follow no rule",
+            "Leave it out, or --k, --max-gap and --by, which are of the rule.",
+        )
     rule = None if given else reconstructing.rule()
-    destination = None if write is None else place("--write", write)
+    destination = None if write is None else _destination(write, writing)
     writers.check(writing.target(), Study.name)
     trace = reading.open()
     study = Study(trace, rule, sensitivity=sensitivity, highlight=tuple(highlight or ()), threads=reading.threads)
@@ -65,6 +72,20 @@ def sessions(
     deliver(result, writing)
     if write is not None and not writing.quiet:
         say(f"wrote {write}: {counted(result.provenance['rows'], 'request')}")
+
+
+def _destination(write: str, writing: Writing) -> Path:
+    """Where the trace with its sessions goes: not around the results, which are no part of a trace.
+
+    Raises:
+        UsageError: if the name is empty, or a folder of results is to be in there.
+    """
+    destination, target = place("--write", write), writing.target()
+    whole = Path(os.path.realpath(destination))
+    for option, folder in (("--output", target.output), ("--figures", target.figures)):
+        if folder is not None and Path(os.path.realpath(folder)).is_relative_to(whole):
+            raise UsageError(f"{option} {folder} is in --write {write}", "Write results beside the trace, not into it.")
+    return destination
 
 
 def _followed(study: "Study", trace: "Trace", reading: Reading, writing: Writing, destination: Path | None) -> "Result":

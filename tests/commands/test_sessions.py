@@ -56,6 +56,13 @@ def test_the_rule_can_be_changed(trace: str, capsys: Capture) -> None:
     assert result_of([trace, "--sensitivity"], capsys)["tables"]["sensitivity"][0]["k"] == 1
 
 
+def test_a_model_to_compare_that_is_not_there_is_told(trace: str, capsys: Capture) -> None:
+    result = result_of([trace, "--highlight", "m1", "--highlight", "m9", "--highlight", "m8"], capsys)
+    assert "No session is of m9 or of m8 (--highlight)." in result["notes"]
+    assert not any("--highlight" in note for note in result_of([trace, "--highlight", "m1"], capsys)["notes"])
+    assert not any("--highlight" in note for note in result_of([trace, "--highlight", "m9", "--by", "user"], capsys)["notes"])
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
@@ -65,7 +72,10 @@ def test_the_rule_can_be_changed(trace: str, capsys: Capture) -> None:
         (["--by", "user,instance"], 4, "sessions needs 'instance' to reconstruct sessions, which the trace does not have"),
         (["--given"], 4, "sessions --given needs the column 'session', which the trace does not have"),
         (["--given", "--sensitivity"], 2, "--sensitivity: sessions that the trace gives follow no rule"),
+        (["--given", "--max-gap", "5m"], 2, "--given: sessions that the trace gives follow no rule"),
         (["--write", ""], 2, "--write has an empty name"),
+        (["--write", "a", "--output", "a"], 2, "--output a is in --write a"),
+        (["--write", "a", "--figures", "a/b"], 2, "--figures a/b is in --write a"),
     ],
 )
 def test_what_makes_no_sense_is_told(trace: str, capsys: Capture, options: list[str], code: int, message: str) -> None:

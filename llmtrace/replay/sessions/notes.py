@@ -10,7 +10,7 @@ from llmtrace.summaries.histogram import relative_error
 from llmtrace.wording import worded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
 
@@ -23,7 +23,11 @@ _TRUTHS = {"session": "the trace's own sessions", "block_hashes": "the blocks th
 
 
 def notes(
-    tracker: SessionTracker, rule: Reconstruction | None, scalars: Mapping[str, Scalar], tables: Mapping[str, pl.DataFrame]
+    tracker: SessionTracker,
+    rule: Reconstruction | None,
+    scalars: Mapping[str, Scalar],
+    tables: Mapping[str, pl.DataFrame],
+    highlight: Sequence[str],
 ) -> tuple[str, ...]:
     """The sentences that apply, the weightiest first."""
     found = [
@@ -31,6 +35,7 @@ def notes(
         *(_judged(*row) for row in tables["quality"].select("truth", "precision", "recall", "possible_ratio").iter_rows()),
         *(worded(sentence, tracker.left_out[reason]) for reason, sentence in LEFT_OUT.items() if tracker.left_out[reason]),
         "" if "model" in tracker.key else "Sessions are not confined to a model, so there are no numbers by model.",
+        _unknown(highlight, tables["by_model"]) if "model" in tracker.key else "",
         _bounds(scalars),
     ]
     return tuple(sentence for sentence in found if sentence)
@@ -53,6 +58,13 @@ def _judged(truth: str, precision: float | None, recall: float | None, possible:
         f"Judged by {_TRUTHS[truth]}, {precision:.1%} of the links found are right, and {recall:.1%} of the true ones are found; "
         f"{possible:.1%} could be."
     )
+
+
+def _unknown(highlight: Sequence[str], by_model: pl.DataFrame) -> str:
+    """What to compare that is not there; a name that was mistyped, mostly."""
+    known = set(by_model["model"])
+    unknown = [name for name in dict.fromkeys(highlight) if name not in known]
+    return f"No session is of {' or of '.join(unknown)} (--highlight)." if unknown else ""
 
 
 def _bounds(scalars: Mapping[str, Scalar]) -> str:

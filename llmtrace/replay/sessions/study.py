@@ -122,7 +122,7 @@ class Study:
             scalars=scalars,
             tables=found,
             primary="turns",
-            notes=notes(self.tracker, self.rule, scalars, found),
+            notes=notes(self.tracker, self.rule, scalars, found, self._highlight),
             definitions=DEFINITIONS,
             shown=("by_model",),
         )
