@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 from numba import njit
 
+from llmtrace.summaries.frames import series_of
+
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import polars as pl
 
     Integers = npt.NDArray[np.int64]
     Places = npt.NDArray[np.integer[Any]]
@@ -52,14 +54,14 @@ def lists(cells: Cells, name: str, counts: str = "counts") -> list[pl.Series]:
 
 def list_of(name: str, offsets: Integers, values: npt.NDArray[np.generic]) -> pl.Series:
     """A column of lists: row r has the values from offsets[r] up to offsets[r + 1]."""
-    return pl.Series(name, pa.LargeListArray.from_arrays(offsets, values))
+    return series_of(name, pa.LargeListArray.from_arrays(offsets, values))
 
 
 def list_parts(series: pl.Series) -> tuple[Integers, Any]:
     """Offsets and values of a column of lists; views into it where it is one chunk."""
     found = series.rechunk().to_arrow()
     offsets = found.offsets.to_numpy() if len(found) else np.zeros(1, np.int64)
-    return offsets - offsets[0], found.flatten().to_numpy()
+    return offsets - offsets[0], found.values[offsets[0] : offsets[-1]].to_numpy()
 
 
 def merge(left: Cells, left_rows: Places, right: Cells, right_rows: Places) -> Cells:

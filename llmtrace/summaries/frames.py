@@ -13,7 +13,32 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["frame_of", "gathered", "moments"]
+__all__ = ["frame_of", "gathered", "moments", "series_of"]
+
+
+class _Exported:
+    """An Arrow array as any library may hand it over.
+
+    Polars takes one of pyarrow's too, but imports for it what it needs for dictionaries alone, which takes as long as a kernel.
+    """
+
+    def __init__(self, array: pa.Array) -> None:
+        """Hand this array over."""
+        self._array = array
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        exported: tuple[object, object] = self._array.__arrow_c_array__(requested_schema)
+        return exported
+
+
+def series_of(name: str, array: pa.Array) -> pl.Series:
+    """A column whose values are those of an Arrow array, not a copy.
+
+    >>> column = series_of("rows", pa.array([3, 5]))
+    >>> column.name, column.to_list()
+    ('rows', [3, 5])
+    """
+    return pl.Series(_Exported(array)).alias(name)
 
 
 def frame_of(columns: Mapping[str, npt.NDArray[Any]]) -> pl.DataFrame:
@@ -22,7 +47,7 @@ def frame_of(columns: Mapping[str, npt.NDArray[Any]]) -> pl.DataFrame:
     >>> frame_of({"key": np.array([3, 5], np.uint64)}).schema
     Schema([('key', UInt64)])
     """
-    return pl.DataFrame([pl.Series(name, pa.array(values)) for name, values in columns.items()])
+    return pl.DataFrame([series_of(name, pa.array(values)) for name, values in columns.items()])
 
 
 def moments(us: int, rows: int) -> npt.NDArray[np.datetime64]:

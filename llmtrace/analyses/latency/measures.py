@@ -16,6 +16,7 @@ from numba import njit
 
 from llmtrace.schema import failed, succeeded
 from llmtrace.summaries.cells import frozen
+from llmtrace.summaries.frames import series_of
 from llmtrace.summaries.keys import key
 from llmtrace.summaries.loads import Panel
 
@@ -136,7 +137,7 @@ def measured(frame: pl.DataFrame, grid: Grid) -> tuple[pl.DataFrame, pl.DataFram
     cells = grid.input_step, grid.input_bins, grid.output_step, grid.output_bins
     _measure(frozen(*(frame[name].to_numpy() for name in names)), cells, columns, left_out)
     # Through Arrow, which does not copy.
-    made = [pl.Series(name, pa.array(column)) for name, column in zip(_COLUMNS, columns, strict=True)]
+    made = [series_of(name, pa.array(column)) for name, column in zip(_COLUMNS, columns, strict=True)]
     kept = frame.select("timestamp", "input_tokens", "output_tokens", "model_key", "instance_key")
     return kept.with_columns(made).cast({"cell": pl.UInt64}), pl.DataFrame(dict(zip(LEFT_OUT, left_out, strict=True)))
 
