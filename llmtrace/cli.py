@@ -104,6 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = CLOSED_PIPE
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except SystemError as error:  # what Ctrl-C becomes while a kernel runs in this thread
+        if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise
+        code = INTERRUPTED
     except LlmtraceError as error:
         code = _report(error.message, error.hint, error.exit_code)
     except typer.TyperException as error:

@@ -155,6 +155,18 @@ def test_leaving_early_is_quiet(
     assert capsys.readouterr() == ("", "")
 
 
+def test_ctrl_c_in_a_kernel_is_an_interruption(failing: Callable[[BaseException], None], capsys: Capture) -> None:
+    """A compiled function that returns while Python has an interruption to tell ends in an error of its own."""
+    error = SystemError("returned a result with an exception set")
+    error.__cause__ = KeyboardInterrupt()
+    failing(error)
+    assert main(["stats", "a.csv"]) == 130
+    assert capsys.readouterr() == ("", "")
+    failing(SystemError("something else"))
+    with pytest.raises(SystemError):
+        main(["stats", "a.csv"])
+
+
 def test_our_bugs_show_themselves(failing: Callable[[BaseException], None]) -> None:
     failing(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
