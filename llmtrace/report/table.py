@@ -6,6 +6,7 @@ Nothing is left out without a line that says what and how to get it.
 from __future__ import annotations
 
 import io
+import json
 import re
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -167,6 +168,7 @@ class _Column:
 
 
 def _column(column: pl.Series, gap: int | None, *, relative: bool) -> _Column:
+    column = _spoken(column)
     time = is_time(column.name) and (relative or column.dtype.is_temporal())
     breaks = _holds_sentences(column)
     cells = _times(column) if time else _texts(column, None if breaks else WIDEST_CELL)
@@ -176,6 +178,26 @@ def _column(column: pl.Series, gap: int | None, *, relative: bool) -> _Column:
         cells.insert(gap, "⋮")
     right = not time and (column.dtype.is_numeric() or isinstance(column.dtype, pl.Duration))
     return _Column(column.name, _filled(words, width), cells, right, width, breaks)
+
+
+def _spoken(column: pl.Series) -> pl.Series:
+    """A column of JSON objects as words and rounded numbers; any other as it is."""
+    if column.dtype != pl.String or not column.str.starts_with('{"').all() or column.is_empty():
+        return column
+    return pl.Series(column.name, [None if text is None else _in_words(text) for text in column], pl.String)
+
+
+def _in_words(text: str) -> str:
+    """What a JSON object of numbers says.
+
+    >>> _in_words('{"shape": 0.16253709877502487, "scale_s": 536.7053723310612}')
+    'shape 0.1625, scale 8 min 57 s'
+    """
+    try:
+        found = json.loads(text).items()
+        return ", ".join(f"{label(name)} {duration(value) if is_duration(name) else number(value)}" for name, value in found)
+    except (ValueError, TypeError):
+        return text
 
 
 def _holds_sentences(column: pl.Series) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 import polars as pl
@@ -230,4 +231,20 @@ def test_scalars_of_every_kind() -> None:
         "month         2025-04-01",
         "quantum_s           1 \u00b5s",
         "requests   6,122,413,756",
+    ]
+
+
+def test_parameters_in_json_are_said_in_words_and_rounded() -> None:
+    found = [
+        '{"shape": 0.16253709877502487, "scale_s": 536.7053723310612}',
+        None,
+        '{"scale_s": 87.2345341156602}',
+        '{"name": "b"}',
+    ]
+    text = render(replace(SMALL, tables={"rates": pl.DataFrame({"parameters": found, "name": ["a{", "b", "c", "{d"]})}))
+    assert [line.split("  ")[0] for line in text.splitlines() if line.endswith((" a{", " b", " c", " {d"))] == [
+        "shape 0.1625, scale 8 min 57 s",
+        "\u2013",
+        "scale 1 min 27 s",
+        '{"name": "b"}',
     ]

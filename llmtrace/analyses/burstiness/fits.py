@@ -40,13 +40,13 @@ POINTS = 200
 
 _FITS = {
     "distribution": pl.String,
-    "parameters": pl.String,
     "shape": pl.Float64,
     "scale_s": pl.Float64,
     "gaps": pl.Int64,
     "log_likelihood": pl.Float64,
     "aic": pl.Float64,
     "ks": pl.Float64,
+    "parameters": pl.String,
 }
 
 
@@ -120,13 +120,13 @@ def _row(name: str, fit: Fit, gaps: Gaps) -> dict[str, object]:
     log_likelihood = float((gaps.count * fit.log_density(gaps.mean)).sum())
     return {
         "distribution": name,
-        "parameters": json.dumps(fit.parameters),
         "shape": fit.shape,
         "scale_s": fit.scale_s,
         "gaps": int(gaps.total),
         "log_likelihood": log_likelihood,
         "aic": 2 * len(fit.parameters) - 2 * log_likelihood,
         "ks": _distance(fit, gaps),
+        "parameters": json.dumps(fit.parameters),
     }
 
 
