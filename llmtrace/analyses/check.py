@@ -33,8 +33,8 @@ NEEDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "latency": (("ttft_s", "duration_s"),),
     "popularity": (("user", "model"),),
     "balance": (("instance",),),
-    "sessions": (("user",), ("model",)),
-    "cache": (("block_hashes", "session", "user"), ("block_hashes", "session", "model")),
+    "sessions": (("user",),),
+    "cache": (("block_hashes", "session", "user"),),
     "route": (("block_hashes", "session", "user"),),
 }
 """What each command needs beyond the three columns of every trace: of each group, at least one column."""

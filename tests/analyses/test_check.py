@@ -127,7 +127,8 @@ def test_each_command_learns_what_it_would_miss(tmp_path: Path) -> None:
     assert ready["stats"] == ("yes", None)
     assert ready["hit-dist"] == ("yes", None)
     assert ready["balance"] == ("no", "instance")
-    assert ready["sessions"] == ("no", "user, model")
+    assert ready["sessions"] == ("no", "user")
+    assert ready["cache"] == ("no", "block_hashes or session or user")
     assert ready["latency"] == ("yes", None)
 
 
