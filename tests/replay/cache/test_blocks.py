@@ -47,23 +47,24 @@ def prompts(draw: st.DrawFn) -> list[list[int]]:
 
 def naive(requests: list[list[int]], capacity: int, *, is_lru: bool) -> list[int]:
     """FIFO or LRU over a list of blocks: those that are there are used, the others come in, the last of a prompt first."""
-    cache: list[int] = []
+    came: dict[int, tuple[int, int]] = {}
     found = []
-    for request in requests:
-        found.append(next((place for place, one in enumerate(request) if one not in cache), len(request)))
-        present = [one for one in request if one in cache]
+    for now, request in enumerate(requests):
+        found.append(next((place for place, one in enumerate(request) if one not in came), len(request)))
+        present = {one: (now, -place) for place, one in enumerate(request) if one in came}
         if is_lru:
-            # As if used last: they cannot go while what follows them comes in.
-            cache = [one for one in cache if one not in present] + present[::-1]
-        for one in reversed(request):
-            if one in present or one in cache:
+            # As if used last: they are newer than what follows them in the prompt and comes in now.
+            came |= present
+        for place, one in reversed(list(enumerate(request))):
+            if one in present:
                 continue
-            del cache[: max(len(cache) + 1 - capacity, 0)]
-            cache.insert(len(cache) - len(present) if is_lru else len(cache), one)
+            if len(came) == capacity:
+                del came[min(came, key=came.__getitem__)]
+            came[one] = (now, -place)
     return found
 
 
-@given(requests=prompts(), capacity=st.integers(6, 40))
+@given(requests=prompts(), capacity=st.integers(1, 40))
 def test_lru_and_fifo_are_the_naive_ones(requests: list[list[int]], capacity: int) -> None:
     stream = stream_of(requests)
     for policy in ("lru", "fifo"):
@@ -163,6 +164,7 @@ def test_a_block_counts_only_if_all_before_it_are_there() -> None:
 
 def test_a_request_longer_than_the_cache_leaves_its_beginning() -> None:
     assert replay(stream_of([[0, 1, 2, 3], [0, 1, 2, 3]]), "lru", 2).tolist() == [0, 2]
+    assert replay(stream_of([[0, 1, 2, 3]] * 6), "lru", 1).tolist() == [0, 1, 0, 1, 0, 1]
     assert replay(stream_of([[0, 1, 2, 3], [0, 1, 2, 3]]), "lru", 2, leaves_only=True).tolist() == [0, 2]
 
 

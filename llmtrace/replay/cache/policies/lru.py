@@ -2,7 +2,8 @@
 
 The stream itself is the order of uses. `last` has the position of each object's last use; a hand moves along the stream, and
 where it stands at the last use of an object, that object is the least recently used one. So a hit is one write, and no list is
-kept.
+kept. A block may come in behind the hand, where blocks of its own prompt that stand further on had to go for the one before it:
+then the hand comes back.
 
 Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970.
 """
@@ -53,6 +54,8 @@ def _evict(policy: LRU, now: int, incoming: int, held: Any, pinned: Any) -> Any:
         # leaves.
         victim = NONE
     else:
+        # The hand may come back here.
+        policy.last[victim] = NONE
         hand += 1
     policy.hand[0] = hand
     return victim
@@ -60,6 +63,7 @@ def _evict(policy: LRU, now: int, incoming: int, held: Any, pinned: Any) -> Any:
 
 def _insert(policy: LRU, now: int, one: int, size: int) -> None:
     policy.last[one] = now
+    policy.hand[0] = min(policy.hand[0], now)
 
 
 implement(LRU, hit=_hit, miss=_miss, evict=_evict, insert=_insert)
