@@ -1,22 +1,25 @@
 """The command `generate`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from llmtrace.commands.telling import say
-from llmtrace.options import Storing, place
+from llmtrace.errors import UsageError
+from llmtrace.options import Reading, Storing, place
 from llmtrace.wording import counted, either
 
 if TYPE_CHECKING:
     from llmtrace.synth.workload import Workload
+    from llmtrace.synth.writing import Partition
 
-__all__ = ["Size", "generate"]
+__all__ = ["Likeness", "Size", "generate"]
 
 _POPULATION: Any = {"rich_help_panel": "Population", "min": 1, "show_default": "follows from the requests"}
 _COLUMNS: Any = {"rich_help_panel": "Columns"}
+_TWIN = "Twin"
 _OUTPUT: Any = {"rich_help_panel": "Output"}
 
 
@@ -24,7 +27,10 @@ _OUTPUT: Any = {"rich_help_panel": "Output"}
 class Size:
     """How much to generate, of whom, and which columns."""
 
-    requests: Annotated[int, typer.Option("--requests", "-n", help="Rows of the trace, exactly.")] = 200_000
+    requests: Annotated[
+        int | None,
+        typer.Option("--requests", "-n", help="Rows of the trace, exactly.", show_default="200000, or those of --like"),
+    ] = None
     days: Annotated[int, typer.Option(help="Calendar days that it covers.")] = 365
     seed: Annotated[int, typer.Option(help="Another seed, another trace; the same seed, the same trace on every machine.")] = 1
     start: Annotated[datetime, typer.Option(formats=["%Y-%m-%d"], help="First day, in UTC.", show_default="2025-04-11")] = (
@@ -49,7 +55,7 @@ class Size:
         from llmtrace.synth.workload import Workload
 
         return Workload(
-            requests=self.requests,
+            requests=200_000 if self.requests is None else self.requests,
             days=self.days,
             seed=self.seed,
             users=self.users or 0,
@@ -61,6 +67,22 @@ class Size:
         )
 
 
+@dataclass(frozen=True)
+class Likeness(Reading):
+    """The trace to make a twin of, how to read it, and what of it to leave out."""
+
+    sources: Annotated[
+        list[str],
+        typer.Option("--like", metavar="TRACE", help="Make a statistical twin of this trace; repeatable.", rich_help_panel=_TWIN),
+    ] = field(default_factory=list)
+    min_users: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="What fewer users of the trace share is carried merged, never as it is.", rich_help_panel=_TWIN
+        ),
+    ] = 5
+
+
 def generate(
     destination: Annotated[
         str,
@@ -69,7 +91,8 @@ def generate(
         ),
     ],
     size: Size,
-    layout: Annotated[
+    likeness: Likeness = Likeness(),
+    shape: Annotated[
         Literal[
             "canonical",
             "azure-2023",
@@ -82,7 +105,7 @@ def generate(
             "csv",
             "jsonl",
         ],
-        typer.Option(help="canonical, or the layout of a published trace or a gateway's log.", **_OUTPUT),
+        typer.Option("--layout", help="canonical, or the layout of a published trace or a gateway's log.", **_OUTPUT),
     ] = "canonical",
     partition: Annotated[
         Literal["auto", "day", "month", "none"], typer.Option(help="One folder per day, per month, or none.", **_OUTPUT)
@@ -98,16 +121,40 @@ def generate(
     A week of a million requests:
 
         llmtrace generate week --requests 1000000 --days 7
+
+    A twin of a trace of your own that can be shared: same rates, bursts, lengths and hits, no request of it:
+
+        llmtrace generate twin --like trace.parquet
     """
+    if likeness.sources:
+        _twin(destination, size, likeness, shape, partition, storing)
+        return
+    if likeness != Likeness():
+        raise UsageError("options of --like without --like", "Name the trace to make a twin of with --like TRACE.")
     from llmtrace.engine.progress import progress_bar
     from llmtrace.synth.writing import write
 
     folder, workload = place("DEST", destination), size.workload()
     with progress_bar(quiet=storing.quiet) as progress:
-        written = write(workload, folder, layout=layout, partition=partition, force=storing.force, progress=progress)
+        written = write(workload, folder, layout=shape, partition=partition, force=storing.force, progress=progress)
     if storing.quiet:
         return
     if written < workload.requests:
         left_out = workload.requests - written
-        say(f"note: {layout} has no place for failed requests; {left_out:,} {either(left_out, 'is', 'are')} left out")
+        say(f"note: {shape} has no place for failed requests; {left_out:,} {either(left_out, 'is', 'are')} left out")
     say(f"wrote {destination}: {counted(written, 'synthetic request')}")
+
+
+def _twin(destination: str, size: Size, likeness: Likeness, layout: str, partition: "Partition", storing: Storing) -> None:
+    from llmtrace.commands.twin import Twin, make_twin
+
+    if layout != "canonical" or replace(size, requests=None, seed=1) != Size():
+        raise UsageError(
+            "--like takes days, population and columns from its trace",
+            "Of the options that shape a workload give only --requests, --seed and --partition with it.",
+        )
+    folder = place("DEST", destination)
+    twin = Twin(folder, size.requests, size.seed, likeness.min_users, partition, likeness.threads, storing.force, storing.quiet)
+    written = make_twin(likeness.open(), twin)
+    if not storing.quiet:
+        say(f"wrote {destination}: {counted(written, 'synthetic request')}")

@@ -44,7 +44,7 @@ def test_it_writes_the_trace_and_says_so(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_it_says_what_a_layout_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    generate(str(tmp_path / "trace.csv"), Size(requests=1000, days=2), layout="azure-2024", storing=Storing())
+    generate(str(tmp_path / "trace.csv"), Size(requests=1000, days=2), shape="azure-2024", storing=Storing())
     rows = len((tmp_path / "trace.csv").read_text().splitlines()) - 1
     note, wrote = capsys.readouterr().err.splitlines()
     assert note == f"llmtrace: note: azure-2024 has no place for failed requests; {1000 - rows} are left out"
@@ -52,7 +52,7 @@ def test_it_says_what_a_layout_leaves_out(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_quiet_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    generate(str(tmp_path / "trace.csv"), Size(requests=1000, days=2), layout="azure-2024", storing=Storing(quiet=True))
+    generate(str(tmp_path / "trace.csv"), Size(requests=1000, days=2), shape="azure-2024", storing=Storing(quiet=True))
     assert capsys.readouterr() == ("", "")
 
 

@@ -301,5 +301,5 @@ def test_gzip_is_transparent_and_repeatable(tmp_path: Path, written: Callable[[s
 
 
 def test_the_command_offers_every_layout() -> None:
-    offered = get_args(get_args(get_type_hints(generate, include_extras=True)["layout"])[0])
+    offered = get_args(get_args(get_type_hints(generate, include_extras=True)["shape"])[0])
     assert offered == (CANONICAL, *LAYOUTS)
