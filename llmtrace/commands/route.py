@@ -166,6 +166,7 @@ def route(reading: Reading, writing: Writing, routing: Routing, reconstructing: 
         llmtrace route trace.parquet --policy round-robin,cache-first,score --instances 8 --capacity 1M --search
     """
     from llmtrace.commands.measuring import deliver
+    from llmtrace.engine.aside import Aside
     from llmtrace.engine.ordered import in_order
     from llmtrace.engine.progress import progress_bar
     from llmtrace.report import writers
@@ -174,12 +175,14 @@ def route(reading: Reading, writing: Writing, routing: Routing, reconstructing: 
     writers.check(writing.target(), question.name)
     trace = reading.open()
     question, gatherer = question.of_trace(trace)
-    with progress_bar(quiet=writing.quiet) as progress:
-        ordered = in_order(trace, gatherer.columns, progress=progress, prepare=gatherer.prepare)
-        for frame in ordered:
-            gatherer.add(frame)
-    with progress_bar(quiet=writing.quiet) as progress:
-        result = question.answer(gatherer.gathered(), gatherer, threads=reading.threads, progress=progress)
+    with Aside() as aside:
+        with progress_bar(quiet=writing.quiet) as progress:
+            ordered = in_order(trace, gatherer.columns, progress=progress, prepare=gatherer.prepare)
+            for frame in ordered:
+                aside.run(gatherer.add, frame)
+        with progress_bar(quiet=writing.quiet) as progress:
+            told = aside.watched(progress)
+            result = aside.run(question.answer, gatherer.gathered(), gatherer, threads=reading.threads, progress=told)
     deliver(ordered.complete(result), writing)
 
 

@@ -27,6 +27,9 @@ SEED = 10
 INTERVALS = 96
 """Of how many intervals of time the load is kept at most."""
 
+AT_ONCE = 1 << 18
+"""Requests that are replayed before anybody is told: a tenth of a second."""
+
 Key: TypeAlias = Literal["user", "session"]
 
 
@@ -72,7 +75,7 @@ class Outcome:
     objects: int
 
 
-def run(stream: Stream, cell: Cell, prompts: Prompts | None = None) -> Outcome:
+def run(stream: Stream, cell: Cell, prompts: Prompts | None = None, told: Callable[[int], None] | None = None) -> Outcome:
     """Replay a cell. The same cell gives the same outcome.
 
     Memory: 32 bytes for each session on each instance that held it, as long as it is in a cache or will be asked for again; 16
@@ -83,6 +86,7 @@ def run(stream: Stream, cell: Cell, prompts: Prompts | None = None) -> Outcome:
         stream: the requests.
         cell: what to replay.
         prompts: the blocks of each prompt, for caches of blocks; without them caches hold sessions.
+        told: called with how many requests more were replayed, now and then; what it raises ends the replay.
     """
     asked = stream.requests
     key = asked.user if cell.key == "user" else asked.session
@@ -95,8 +99,10 @@ def run(stream: Stream, cell: Cell, prompts: Prompts | None = None) -> Outcome:
     view = new_view(cell.instances, cell.capacity_tokens, cell.seed)
     books = new_books(stream, cell.instances, stream.users, INTERVALS)
     arrays, now = feed(stream, key), 0
-    while True:
-        now = replay(policy, store, view, books, arrays, now)
-        if now == len(asked):
-            return Outcome(cell, books.closed(), *(int(count) for count in store.spread))
-        store = more(store, now)
+    while now < len(asked):
+        before, stop = now, min(now + AT_ONCE, len(asked))
+        now = replay(policy, store, view, books, arrays, now, stop)
+        store = store if now == stop else more(store, now)
+        if told is not None:
+            told(now - before)
+    return Outcome(cell, books.closed(), *(int(count) for count in store.spread))

@@ -41,6 +41,9 @@ _LONGEST_S = 100.0 * 366 * 86_400
 _GIB = 1 << 30
 _TOO_LARGE = f"{{count}} {{request has|requests have}} more than {MOST_TOKENS:,} tokens and {{is|are}} left out."
 _NO_BLOCKS = "{count} {request has|requests have} no block hashes or no known tokens and {is|are} left out."
+_OTHER_BLOCKS = (
+    "{count} {request has|requests have} more or fewer blocks than {its|their} input tokens fill: is --block-size right?"
+)
 _FAILED = "{count} {request has|requests have} failed and {is|are} left out."
 _NO_DURATION = "{count} {request has|requests have} no known duration and {loads|load} no instance."
 _NO_USER = "{count} {request names|requests name} no user: by sticky and consistent-hash {it is|they are} routed as if new."
@@ -278,6 +281,9 @@ class OfBlocks(Gatherer):
             hashes = hashes ^ np.repeat(taken["model_key"].to_numpy() * _SPREAD, lengths)
         self._put("ids", self._blocks.add(hashes))
         self._put("lengths", lengths.astype(np.int64))
+        tokens = taken["input_tokens"].to_numpy()
+        whole, begun = tokens // self._block_tokens, -(-tokens // self._block_tokens)
+        self._remarks[_OTHER_BLOCKS] += int(((lengths < whole) | (lengths > begun)).sum())
         self._put("session", self._session_of(taken))
         return taken
 

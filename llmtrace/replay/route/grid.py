@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from llmtrace.replay.route.cell import run
@@ -33,18 +34,22 @@ def run_all(
         cells: what to replay.
         prompts: the blocks of each prompt, for caches of blocks.
         threads: cells replayed at once; the number of processors by default.
-        progress: called with the requests replayed so far, over all cells, and in total, from the calling thread.
+        progress: called with the requests replayed so far, over all cells, and in total, from one thread at a time; what it
+            raises ends all replays.
     """
-    tell = progress or _keep_quiet
+    total = len(cells) * len(stream.requests)
+    done, guard = 0, Lock()
+
+    def told(requests: int) -> None:
+        nonlocal done
+        with guard:
+            done += requests
+            if progress is not None:
+                progress(done, total)
+
     with ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="llmtrace-cell") as pool:
-        begun = [pool.submit(run, stream, cell, prompts) for cell in cells]
+        begun = [pool.submit(run, stream, cell, prompts, told) for cell in cells]
         try:
-            for done, _ in enumerate(as_completed(begun), 1):
-                tell(done * len(stream.requests), len(cells) * len(stream.requests))
+            return [future.result() for future in begun]
         finally:
             pool.shutdown(cancel_futures=True)
-        return [future.result() for future in begun]
-
-
-def _keep_quiet(_done: int, _total: int) -> None:
-    pass

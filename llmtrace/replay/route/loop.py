@@ -131,14 +131,14 @@ def new_books(stream: Stream, instances: int, users: int, intervals: int) -> Boo
 
 
 @kernel
-def replay(policy: Any, store: Any, view: View, books: Books, feed: Feed, start: int) -> int:
-    """Route requests from `start` on, until all are served or there is no room for the next: its number.
+def replay(policy: Any, store: Any, view: View, books: Books, feed: Feed, start: int, stop: int) -> int:
+    """Route requests from `start` to before `stop`, or before the first that there is no room for: the number of the next one.
 
     Per request: those that are complete by now leave; it is looked up; the policy chooses; what the chosen instance holds of it
     is counted; the instance serves and holds it; it is in flight until it is complete.
     """
     now = start
-    while now < feed.key.size and has_room(store, now):
+    while now < stop and has_room(store, now):
         _complete(view, books, feed, now)
         look_up(store, view, now)
         chosen = choose(policy, view, feed.key[now], feed.input_tokens[now])

@@ -59,7 +59,7 @@ SCHEMA: Schema = {
     "elsewhere_requests": pl.Int64,
     "elsewhere_tokens": pl.Int64,
     "token_hit_ratio_with_moves": pl.Float64,
-    "moved_bytes": pl.Int64,
+    "moved_bytes": pl.Int128,
     "move_s": pl.Float64,
     "recompute_s": pl.Float64,
 }

@@ -91,7 +91,7 @@ def _compared(scalars: Mapping[str, Scalar], compared: pl.DataFrame) -> str:
 def _sessions(question: Question, found: Found) -> str:
     if question.object == "block":
         return (
-            f"Instances hold blocks of {question.block_tokens} tokens of prompts. What an answer adds is found only if a later "
+            f"Instances hold blocks of {question.block_tokens:,} tokens of prompts. What an answer adds is found only if a later "
             "prompt has it in its blocks and was computed before."
         )
     if found.gatherer.is_given:

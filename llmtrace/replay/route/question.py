@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from llmtrace.errors import MissingColumnError, UsageError
+from llmtrace.replay.cache.capacity import check_block_size
 from llmtrace.replay.route.answer import Found, answer
 from llmtrace.replay.route.cell import SEED, UNLIMITED, Cell, Key, run
 from llmtrace.replay.route.disaggregate import decoded, prefilled
@@ -100,8 +101,7 @@ class Question:
             raise UsageError(f"--link-gbps {self.link_gbps:g}: not above zero", "Give gigabits a second, such as 80.")
         if not 0 <= self.give_up <= 1:
             raise UsageError(f"--give-up {self.give_up:g}: not a share from 0 to 1", "Give for example 0.01.")
-        if self.block_tokens is not None and self.block_tokens <= 0:
-            raise UsageError(f"--block-size {self.block_tokens}: not above zero", "Give the tokens of a block, such as 16.")
+        check_block_size(self.block_tokens)
         self._check_object()
 
     def _check_object(self) -> None:
@@ -111,9 +111,10 @@ class Question:
             raise UsageError("--block-size: sessions have no blocks", "Leave it out, or route blocks with --object block.")
 
     def _check_instances(self) -> None:
-        for count in (*self.instances, *(one for one in (self.prefill, self.decode) if one is not None)):
-            if not 1 <= count <= MOST_INSTANCES:
-                raise UsageError(f"{count} instances: out of range", f"Give a whole number from 1 to {MOST_INSTANCES:,}.")
+        apart = {"--prefill": self.prefill, "--decode": self.decode}
+        for option, count in (*(("--instances", one) for one in self.instances), *apart.items()):
+            if count is not None and not 1 <= count <= MOST_INSTANCES:
+                raise UsageError(f"{option} {count}: out of range", f"Give a whole number from 1 to {MOST_INSTANCES:,}.")
         if (self.prefill is None) != (self.decode is None):
             raise UsageError("--prefill and --decode go together", "Give both, or --instances for instances that do both.")
         if self.prefill is not None and self.instances:

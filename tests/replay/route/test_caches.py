@@ -139,7 +139,7 @@ def test_memory_is_for_sessions_that_live() -> None:
     store, view = sessions.new(stream, 8, ORDERS["lru"]), new_view(8, 25, SEED)
     policy, books = Rule("round-robin").new(8, 0), new_books(stream, 8, 0, 10)
     arrays = feed(stream, stream.requests.user)
-    assert replay_cell(policy, store, view, books, arrays, 0) == rows.size
+    assert replay_cell(policy, store, view, books, arrays, 0, rows.size) == rows.size
     assert stream.sessions < 40
     assert store.copies.pool[1] < 200
     assert store.copies.rows.shape[0] < 5_000

@@ -13,7 +13,7 @@ from llmtrace.engine.ordered import in_order
 from llmtrace.errors import InputError, MissingColumnError, UsageError
 from llmtrace.replay.cache.capacity import parse as capacity
 from llmtrace.replay.cache.question import Question as CacheQuestion
-from llmtrace.replay.route import gather
+from llmtrace.replay.route import cell, gather
 from llmtrace.replay.route.gather import Speeds
 from llmtrace.replay.route.question import Question
 from llmtrace.replay.route.rules import Rule, parse
@@ -130,6 +130,23 @@ def test_more_capacity_never_hurts_and_threads_change_nothing(tmp_path: Path) ->
     # Where a policy does not look at caches, LRU with more room holds whatever it held with less.
     ratios = one.tables["tradeoff"].group_by("policy", "instances", maintain_order=True).agg("token_hit_ratio")
     assert all(np.diff(found).min() >= 0 for found in ratios["token_hit_ratio"].to_list())
+
+
+def test_progress_is_of_all_cells_and_can_stop_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cell, "AT_ONCE", 150)
+    decided, gatherer = one_cell("sticky,random", 2).of_trace(open_trace(write(tmp_path, conversations())))
+    for frame in in_order(open_trace(str(tmp_path / "trace.parquet")), gatherer.columns, prepare=gatherer.prepare):
+        gatherer.add(frame)
+    gathered = gatherer.gathered()
+    told: list[tuple[int, int]] = []
+    decided.answer(gathered, gatherer, threads=1, progress=lambda done, total: told.append((done, total)))
+    assert told == [(done, 800) for done in (150, 300, 400, 550, 700, 800)]
+
+    def stop(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        decided.answer(gathered, gatherer, threads=2, progress=stop)
 
 
 def test_another_seed_is_another_draw(tmp_path: Path) -> None:
@@ -287,10 +304,10 @@ def test_memory_is_counted_before_it_is_gone(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"instances": (0,)}, "0 instances: out of range"),
-        ({"instances": (5_000,)}, "5000 instances: out of range"),
+        ({"instances": (0,)}, "--instances 0: out of range"),
+        ({"instances": (5_000,)}, "--instances 5000: out of range"),
         ({"prefill": 3}, "--prefill and --decode go together"),
-        ({"prefill": 3, "decode": 0}, "0 instances: out of range"),
+        ({"prefill": 3, "decode": 0}, "--decode 0: out of range"),
         ({"prefill": 3, "decode": 3, "instances": (2,)}, "--instances together with --prefill and --decode"),
         ({"cache_policy": "arc"}, "--cache-policy arc: instances do not evict by that"),
         ({"load": "heavy"}, "--load heavy: not a load"),
@@ -298,6 +315,7 @@ def test_memory_is_counted_before_it_is_gone(tmp_path: Path, monkeypatch: pytest
         ({"link_gbps": 0.0}, "--link-gbps 0: not above zero"),
         ({"give_up": 1.5}, "--give-up 1.5: not a share from 0 to 1"),
         ({"block_tokens": 0}, "--block-size 0: not above zero"),
+        ({"block_tokens": 1 << 70}, "--block-size 1180591620717411303424: more than a block has"),
         ({"block_tokens": 16, "object": "session"}, "--block-size: sessions have no blocks"),
         ({"block_tokens": 16, "reconstruct": True}, "--block-size: sessions have no blocks"),
         ({"object": "block", "reconstruct": True}, "--reconstruct: blocks belong to no sessions"),
