@@ -90,7 +90,7 @@ def test_prefill_and_decode(trace: str, capsys: Capture) -> None:
         (["--instances", "two"], 2, "--instances two: not a whole number"),
         (["--instances", "-1"], 2, "--instances -1: not a whole number"),
         (["--instances", ""], 2, "--instances : not a whole number"),
-        (["--instances", "0"], 2, "0 instances: out of range"),
+        (["--instances", "0"], 2, "--instances 0: out of range"),
         (["--capacity", "much"], 2, "--capacity much: not a capacity"),
         (["--capacity", "0"], 2, "--capacity 0: not above zero"),
         (["--capacity", "1GiB"], 2, "--capacity 1GiB: bytes are no tokens"),

@@ -2,7 +2,7 @@
 
 `MODELS` has the bytes that a token takes in the cache of some models, from the shapes in the `config.json` that each model is
 published with: two bytes (bfloat16) times, per layer, keys and values of every key-value head, or of multi-head latent attention
-the the compressed vector and the rotary key. An engine that stores 8 bits takes half of that.
+the compressed vector and the rotary key. An engine that stores 8 bits takes half of that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from llmtrace.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["BLOCK_SHARES", "MODELS", "SESSION_SHARES", "Capacity", "Model", "capacities", "kv_bytes_per_token", "parse"]
+__all__ = [
+    "BLOCK_SHARES",
+    "MODELS",
+    "SESSION_SHARES",
+    "Capacity",
+    "Model",
+    "capacities",
+    "check_block_size",
+    "kv_bytes_per_token",
+    "parse",
+]
 
 SESSION_SHARES = tuple(map(Fraction, ("1e-5", "2e-5", "5e-5", "1e-4", "2e-4", "5e-4", "1e-3", "2e-3", "5e-3", "1e-2")))
 """Shares of the working set without `--capacity`: those of the paper's eviction figure."""
@@ -25,6 +35,8 @@ BLOCK_SHARES = tuple(map(Fraction, ("1e-3", "2e-3", "5e-3", "1e-2", "2e-2", "5e-
 """The same for blocks, each of which the working set has whole and once, so that a share of 1 has room for all."""
 _KIB_TOKENS = 1024
 _MOST_TOKENS = 2**60
+_MOST_BLOCK_TOKENS, _MOST_BYTES = 1 << 20, 1 << 30
+"""Tokens of a block and bytes of a token, of which no more are meant and sums of more might not fit their type."""
 _FORM = re.compile(r"(\d+(?:_\d{3})*|\d*\.\d+|\d+\.\d*)(?:e([+-]?\d{1,2}))?\s*(%|blocks?|[kMGT]i?B?|B)?", re.ASCII)
 _SIZES = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BYTES = {"B": 1, **{f"{prefix}B": size for prefix, size in _SIZES.items()}}
@@ -169,12 +181,17 @@ def kv_bytes_per_token(given: int | None, model: str | None) -> int | None:
     """Bytes that a token takes, by either option; None without both.
 
     Raises:
-        UsageError: if both are given, the number is not above zero, or the model is not known.
+        UsageError: if both are given, the number is out of range, or the model is not known.
     """
     if given is not None and model is not None:
         raise UsageError("--kv-bytes-per-token together with --kv-model: they say the same", "Leave out one of them.")
     if given is not None and given <= 0:
         raise UsageError(f"--kv-bytes-per-token {given}: not above zero", "Give a whole number, such as 131072.")
+    if given is not None and given > _MOST_BYTES:
+        raise UsageError(
+            f"--kv-bytes-per-token {given}: more than a token takes",
+            f"Give a whole number up to {_MOST_BYTES:,}, such as 131072.",
+        )
     if model is None:
         return given
     if model not in MODELS:
@@ -183,3 +200,16 @@ def kv_bytes_per_token(given: int | None, model: str | None) -> int | None:
             f"Give --kv-bytes-per-token, or one of: {', '.join(MODELS)}.",
         )
     return MODELS[model].bytes_per_token
+
+
+def check_block_size(tokens: int | None) -> None:
+    """Check how many tokens a block is said to have, if it is.
+
+    Raises:
+        UsageError: if that is out of range.
+    """
+    if tokens is not None and not 1 <= tokens <= _MOST_BLOCK_TOKENS:
+        wrong = "not above zero" if tokens <= 0 else "more than a block has"
+        raise UsageError(
+            f"--block-size {tokens}: {wrong}", f"Give the tokens of a block, up to {_MOST_BLOCK_TOKENS:,}, such as 16."
+        )

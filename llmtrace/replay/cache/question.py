@@ -11,7 +11,7 @@ import polars as pl
 
 from llmtrace.errors import MissingColumnError, UsageError
 from llmtrace.replay.cache import tables
-from llmtrace.replay.cache.capacity import Capacity, capacities
+from llmtrace.replay.cache.capacity import Capacity, capacities, check_block_size
 from llmtrace.replay.cache.definitions import definitions
 from llmtrace.replay.cache.like import TOOLS, like
 from llmtrace.replay.cache.lru_curve import lru_curve
@@ -84,8 +84,7 @@ class Question:
             raise UsageError("--policy ttl needs a time to live", "Give one, as in --ttl 5m.")
         if not 0 <= self.warmup < 1:
             raise UsageError(f"--warmup {self.warmup:g}: not a share from 0 to below 1", "Give for example 0.5 or 50%.")
-        if self.block_tokens is not None and self.block_tokens <= 0:
-            raise UsageError(f"--block-size {self.block_tokens}: not above zero", "Give the tokens of a block, such as 16.")
+        check_block_size(self.block_tokens)
         if self.like is not None and self.like not in TOOLS:
             raise UsageError(f"--like {self.like}: there is no such tool", f"Choose one of: {', '.join(TOOLS)}.")
         self._check_object()
@@ -159,7 +158,7 @@ class Question:
             return asked, Sessions(keep_output=self.keep_output, by_model="model" in columns)
         rule = Reconstruction()
         if any(column not in columns for column in rule.key(columns)):
-            raise _nothing_cached(self.object, columns)
+            raise _no_users(columns) if self.reconstruct else _nothing_cached(self.object, columns)
         tracker = SessionTracker(rule.rings(), rule.key(columns), columns)
         return asked, Reconstructed(tracker, keep_output=self.keep_output)
 
@@ -236,6 +235,11 @@ def _nothing_cached(wanted: Object | None, columns: Collection[str]) -> MissingC
         "whose they are, so that sessions can be reconstructed",
         f"The trace has: {', '.join(columns)}. Name the source column with --map CANONICAL=COLUMN if it is called otherwise.",
     )
+
+
+def _no_users(columns: Collection[str]) -> MissingColumnError:
+    """The error for a trace whose sessions are to be reconstructed, and cannot be."""
+    return MissingColumnError.among(["user"], columns, "cache --reconstruct")
 
 
 def _scalars(requests: Requests, ideal: Outcome, found: Mapping[str, pl.DataFrame]) -> dict[str, Scalar]:

@@ -383,6 +383,7 @@ def test_blocks_of_unknown_size() -> None:
         ({"ttl": "9999999w"}, "--ttl 9999999w: longer than a century"),
         ({"warmup": 1.0}, "--warmup 1: not a share from 0 to below 1"),
         ({"block_tokens": 0}, "--block-size 0: not above zero"),
+        ({"block_tokens": 2**20 + 1}, "--block-size 1048577: more than a block has"),
         ({"object": "session", "leaves_only": True}, "--leaves-only: sessions have no leaves"),
         ({"object": "session", "block_tokens": 5}, "--block-size: sessions have no blocks"),
         ({"object": "block", "keep_output": True}, "--keep-output: block hashes are of inputs alone"),

@@ -244,8 +244,21 @@ def test_blocks_are_routed_where_the_trace_has_them(tmp_path: Path) -> None:
     assert result.tables["tradeoff"]["token_hit_ratio"].item() == 1 - 48 / int(frame["input_tokens"].sum())
     assert result.scalars["working_set_tokens"] == 48
     assert result.scalars["sessions_or_blocks"] == 3
+    wrong = "is --block-size right?"
+    assert not any(wrong in note for note in result.notes)
+    of_another_size = ask(source, one_cell("round-robin", 1, block_tokens=8)).notes
+    assert "30 requests have more or fewer blocks than their input tokens fill: is --block-size right?" in of_another_size
     given = ask(source, one_cell("round-robin", 1, object="session"))
     assert given.parameters["object"] == "session"
+
+
+def test_bytes_of_moves_do_not_wrap(tmp_path: Path) -> None:
+    row = {"input_tokens": 2**30 - 1, "output_tokens": 1, "session": "a", "user": "u"}
+    frame = conversations(40).with_columns(**{name: pl.lit(value) for name, value in row.items()})
+    result = ask(write(tmp_path, frame), one_cell("round-robin", 2, kv_bytes=2**30))
+    [moves] = result.tables["tradeoff"].select("elsewhere_tokens", "moved_bytes").rows()
+    assert moves[0] > 0
+    assert moves[1] == moves[0] * 2**30
 
 
 def test_blocks_of_two_models_are_different(tmp_path: Path) -> None:
