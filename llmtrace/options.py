@@ -6,6 +6,7 @@ fields to Typer as single options and puts the groups together again on a call. 
 
 import functools
 import inspect
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -205,10 +206,14 @@ def place(option: str, name: str) -> Path:
     """The path that an option names. An empty one, such as an unset variable of a script, is not the current folder.
 
     Raises:
-        UsageError: if the name is empty.
+        UsageError: if the name is empty, or one of what is read from but not written to.
     """
     if not name:
         raise UsageError(f"{option} has an empty name", "Name a folder; . is the current one.")
+    if name == "-":
+        raise UsageError(f"{option} -: files do not go to standard output", "Name a folder; ./- is one of that name.")
+    if re.match(r"[a-z][a-z0-9+.-]*://", name, re.IGNORECASE):
+        raise UsageError(f"{option} {name}: only folders of this machine are written to", "Name one, and copy it there.")
     return Path(name)
 
 

@@ -74,6 +74,7 @@ def test_a_model_to_compare_that_is_not_there_is_told(trace: str, capsys: Captur
         (["--given", "--sensitivity"], 2, "--sensitivity: sessions that the trace gives follow no rule"),
         (["--given", "--max-gap", "5m"], 2, "--given: sessions that the trace gives follow no rule"),
         (["--write", ""], 2, "--write has an empty name"),
+        (["--write", "s3://bucket/trace"], 2, "--write s3://bucket/trace: only folders of this machine are written to"),
         (["--write", "a", "--output", "a"], 2, "--output a is in --write a"),
         (["--write", "a", "--figures", "a/b"], 2, "--figures a/b is in --write a"),
     ],
