@@ -30,6 +30,11 @@ NULLABLE = ("input_tokens", "output_tokens", "stream", "session", "turn", "insta
 LAST = 31
 """Stands for the class of the gap to come where a request is the last of its visit."""
 _WORDS = ("endpoint", "status")
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
+_MOST_TOKENS, _LONGEST_US = 1 << 40, 1 << 40
+"""What is larger, which is absurd, counts as that."""
+_MOST_PEOPLE = 100_000
+"""People behind a word after whom no more are counted."""
 _MARGIN_BITS = 5
 _CLASS_BINS = 16
 
@@ -113,6 +118,7 @@ class Study:
         """Count the requests of a frame, which follow those of the last one in time."""
         if frame.is_empty():
             return
+        frame = frame.with_columns(pl.col(*_TOKENS).clip(upper_bound=_MOST_TOKENS))
         model = self._model(frame)
         time = frame["timestamp"].dt.epoch("us").to_numpy()
         who = visits(frame, self.columns)
@@ -222,8 +228,8 @@ class Study:
         self.cached_step = int(np.gcd.reduce(cached_, initial=self.cached_step))
         self._tally("hits", model[hit], (going * 64 + octave(asked_))[hit], hit_class(asked_, cached_)[hit])
         first, last = ttft >= 0, duration >= 0
-        self._tally("ttft", model[first], octave(asked_ - cached_)[first], bins(np.minimum(ttft, 1e12))[first])
-        after = np.minimum(np.where(first, np.maximum(duration - ttft, 0), duration), 1e12)
+        self._tally("ttft", model[first], octave(asked_ - cached_)[first], bins(ttft)[first])
+        after = np.where(first, np.maximum(duration - ttft, 0), duration)
         self._tally("duration", model[last], (first * 64 + octave(answered))[last], bins(after)[last])
 
     def _people(self, frame: pl.DataFrame, model: Ints, who: Visits) -> None:
@@ -235,7 +241,8 @@ class Study:
         served = frame.select(pl.col("instance").hash(1), model=pl.Series(model)).filter(frame["instance"].is_not_null()).unique()
         self.served = served if self.served is None else pl.concat([self.served, served]).unique()
         words = [frame.select(column=pl.lit(name), word=pl.col(name), who=self._person()).unique() for name in _WORDS]
-        self.words = pl.concat([*words, *([] if self.words is None else [self.words])]).unique()
+        every = pl.concat([*words, *([] if self.words is None else [self.words])]).unique()
+        self.words = every.filter(pl.int_range(pl.len()).over("column", "word") < _MOST_PEOPLE)
 
     def _returns(self, seen: pl.DataFrame) -> None:
         """How many visits to a model ago, one or more, its user was last there; 0 for a user who is new to it."""
@@ -275,7 +282,7 @@ class Study:
 
 def _us(column: str) -> pl.Expr:
     """Microseconds of a column in seconds, -1 if unknown."""
-    return (pl.col(column) * 1e6).fill_null(-1).fill_nan(-1)
+    return (pl.col(column) * 1e6).fill_null(-1).fill_nan(-1).clip(upper_bound=_LONGEST_US)
 
 
 def octave(tokens: Ints) -> Ints:

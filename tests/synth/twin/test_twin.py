@@ -244,6 +244,21 @@ def test_a_source_without_rows_is_an_error(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bare.parquet"]
 
 
+def test_absurd_values_are_taken_as_large_ones(tmp_path: Path) -> None:
+    rows = 60
+    times = [datetime(2025, 1, 1) + timedelta(seconds=place) for place in range(rows)]
+    path = table(
+        tmp_path / "t.parquet", timestamp=times, input_tokens=[2**62] * rows, output_tokens=[2**62, 0, 3] * 20,
+        cached_tokens=[2**62, 0, None] * 20, ttft_s=[float("inf"), float("nan"), 0.5] * 20,
+        duration_s=[float("inf"), -1.0, None] * 20,
+    )  # fmt: skip
+    twin = twin_of(path, tmp_path / "twin.parquet")
+    assert twin.height == rows
+    assert 2**39 < twin["input_tokens"].min() <= twin["input_tokens"].max() < 2**42  # type: ignore[operator]
+    assert (twin["cached_tokens"].drop_nulls() <= twin.drop_nulls("cached_tokens")["input_tokens"]).all()
+    assert twin["ttft_s"].drop_nulls().is_finite().all()
+
+
 def test_one_request_and_all_at_once(tmp_path: Path) -> None:
     assert twin_of(bare(tmp_path / "one.parquet", rows=1), tmp_path / "a.parquet").height == 1
     same = table(
