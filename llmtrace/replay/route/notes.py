@@ -23,6 +23,7 @@ FEW_SAMPLES = 60
 """An hour: with fewer samples the mean load of an instance is mostly chance."""
 IDLE = 1.0
 """Mean requests in flight on an instance below which most instances are idle at most times."""
+_FEWEST = 0.001
 _NAMED = 4
 
 
@@ -110,15 +111,15 @@ def _durations(question: Question, found: Found) -> str:
         return "A request is in flight as long as was logged, however much of it is found."
     speeds = question.speeds
     return (
-        f"The trace logs no durations: a request is taken to be in flight for its prompt at {speeds.prefill_tokens_per_s:g} "
-        f"tokens/s and its answer at {speeds.decode_tokens_per_s:g} tokens/s (--prefill-tokens-per-s, --decode-tokens-per-s)."
+        f"The trace logs no durations: a request is taken to be in flight for its prompt at {speeds.prefill_tokens_per_s:,g} "
+        f"tokens/s and its answer at {speeds.decode_tokens_per_s:,g} tokens/s (--prefill-tokens-per-s, --decode-tokens-per-s)."
     )
 
 
 def _handed_over(question: Question, found: Found) -> str:
     if question.prefill is None:
         return ""
-    when = "as logged" if found.gatherer.has_first_tokens else f"estimated at {question.speeds.prefill_tokens_per_s:g} tokens/s"
+    when = "as logged" if found.gatherer.has_first_tokens else f"estimated at {question.speeds.prefill_tokens_per_s:,g} tokens/s"
     decode = question.decode or 0
     return (
         f"{counted(question.prefill, 'instance')} {either(question.prefill, 'computes', 'compute')} prompts until the first "
@@ -131,8 +132,9 @@ def _idle(compared: pl.DataFrame) -> str:
     busy = compared["requests_in_flight"].max()
     if not isinstance(busy, float) or busy >= IDLE:
         return ""
+    few = f"{busy:.2g}" if busy >= _FEWEST else f"less than {_FEWEST:g}"
     return (
-        f"An instance has {busy:.2g} requests in flight on average: most are idle at most times, so that imbalance is that of "
+        f"An instance has {few} requests in flight on average: most are idle at most times, so that imbalance is that of "
         "single requests, and load-first, and what falls back to it, draws among the first three."
     )
 

@@ -207,6 +207,17 @@ def test_durations_are_estimated_where_none_are_logged(tmp_path: Path) -> None:
     assert any("logs no durations" in note for note in result.notes)
 
 
+def test_idle_instances_are_said(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {"timestamp": [START, START + timedelta(days=9)], "input_tokens": 20_000, "output_tokens": 1, "user": "u"}
+    )
+    idle = " requests in flight on average: most are idle at most times"
+    [seldom] = [note for note in ask(write(tmp_path, frame), one_cell("round-robin", 1)).notes if idle in note]
+    assert seldom.startswith("An instance has less than 0.001 requests")
+    often = ask(write(tmp_path, frame), one_cell("round-robin", 1, speeds=Speeds(0.1, 5.0))).notes
+    assert [note.partition(idle)[0] for note in often if idle in note] == ["An instance has 0.26"]
+
+
 def test_prompts_and_answers_apart(tmp_path: Path) -> None:
     """Two requests of a session: the prompt of the first is held, its answer is not."""
     frame = pl.DataFrame(
