@@ -45,6 +45,7 @@ def test_keys_windows_and_parts_can_be_chosen(trace: str, capsys: Capture) -> No
     result = result_of([trace, "--by", "session", "--window", "1m", "--skip", "regimes", "--skip", "latency"], capsys)
     assert (result["scalars"]["keys"], result["scalars"]["windows"]) == (6, 2)
     assert result["tables"]["regime_users"] == []
+    assert (result["scalars"]["regime_users"], result["scalars"]["mixed_users"]) == (None, None)
     chosen = ("by", "window", "skip")
     assert [result["parameters"][name] for name in chosen] == ["session", "1m", ["regimes", "latency"]]
 
@@ -105,3 +106,10 @@ def test_tables_and_figures_are_written(trace: str, tmp_path: Path, capsys: Capt
 def test_what_makes_no_sense_is_a_usage_error(trace: str, options: list[str], message: str, capsys: Capture) -> None:
     assert main(["balance", trace, *options]) == 2
     assert capsys.readouterr().err.startswith(f"llmtrace: error: {message}\n")
+
+
+def test_figures_of_what_is_left_out_are_left_out_in_silence(trace: str, tmp_path: Path, capsys: Capture) -> None:
+    parts = [option for part in ("replication", "regimes", "latency") for option in ("--skip", part)]
+    assert main(["balance", trace, *parts, "--figures", str(tmp_path / "figures")]) == 0
+    assert "is not drawn" not in capsys.readouterr().err
+    assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == ["heat_map", "load"]

@@ -176,6 +176,12 @@ def test_users_that_are_left_out_are_not_read(trace: str, capsys: Capture) -> No
     assert result["scalars"]["interval"] == "month"
 
 
+def test_figures_of_users_that_are_left_out_are_left_out_in_silence(trace: str, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["evolution", trace, "--skip", "users", "--figures", str(tmp_path / "figures")]) == 0
+    assert "is not drawn" not in capsys.readouterr().err
+    assert "cohorts.png" not in {path.name for path in (tmp_path / "figures").iterdir()}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

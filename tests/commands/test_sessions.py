@@ -58,7 +58,7 @@ def test_the_rule_can_be_changed(trace: str, capsys: Capture) -> None:
 
 def test_a_model_to_compare_that_is_not_there_is_told(trace: str, capsys: Capture) -> None:
     result = result_of([trace, "--highlight", "m1", "--highlight", "m9", "--highlight", "m8"], capsys)
-    assert "No session is of m9 or of m8 (--highlight)." in result["notes"]
+    assert "No session is of 'm9' or of 'm8' (--highlight)." in result["notes"]
     assert not any("--highlight" in note for note in result_of([trace, "--highlight", "m1"], capsys)["notes"])
     assert not any("--highlight" in note for note in result_of([trace, "--highlight", "m9", "--by", "user"], capsys)["notes"])
 

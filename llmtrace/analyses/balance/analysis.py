@@ -17,12 +17,13 @@ from llmtrace.summaries.accumulator import Counter
 from llmtrace.summaries.intervals import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import polars as pl
 
     from llmtrace.analyses.base import State
+    from llmtrace.result import Scalar
 
 __all__ = ["Balance"]
 
@@ -136,8 +137,8 @@ class Balance:
         scalars = {
             **minutes.scalars(counts, by_minute, whole["instances"]),
             **models.scalars(over["pools"]),
-            **copies.scalars,
-            **served.scalars,
+            **self._unless_skipped("replication", copies.scalars),
+            **self._unless_skipped("regimes", served.scalars),
         }
         return Result(
             command=self.name,
@@ -158,6 +159,10 @@ class Balance:
             definitions=definitions(self),
             shown=("replication_by_load",) if copies.by_load.height else (),
         )
+
+    def _unless_skipped(self, part: str, scalars: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+        """The scalars of a part; not known, instead of zero, if it was left out."""
+        return dict.fromkeys(scalars) if part in self.skip else scalars
 
     def _described(self) -> dict[str, Any]:
         return {

@@ -64,7 +64,7 @@ def _unknown(highlight: Sequence[str], by_model: pl.DataFrame) -> str:
     """What to compare that is not there; a name that was mistyped, mostly."""
     known = set(by_model["model"])
     unknown = [name for name in dict.fromkeys(highlight) if name not in known]
-    return f"No session is of {' or of '.join(unknown)} (--highlight)." if unknown else ""
+    return f"No session is of {' or of '.join(map(repr, unknown))} (--highlight)." if unknown else ""
 
 
 def _bounds(scalars: Mapping[str, Scalar]) -> str:

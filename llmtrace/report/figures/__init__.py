@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from llmtrace.report import style
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from matplotlib.figure import Figure
 
@@ -42,9 +42,12 @@ def names(command: str) -> tuple[str, ...]:
 def figures(result: Result, log: Callable[[str], None]) -> Iterator[tuple[str, Figure]]:
     """The figures of a result by name. One whose data the result does not have is not drawn, and `log` hears why.
 
-    One that takes an option which was not given is left out in silence.
+    One that takes an option which was not given, or shows what was to be left out, is left out in silence.
     """
+    skipped = _of_parts(result.command, result.parameters.get("skip", ()))
     for name, draw in _drawings(result.command).items():
+        if name in skipped:
+            continue
         try:
             with style.look():
                 figure = draw(result)
@@ -61,3 +64,11 @@ def _drawings(command: str) -> Mapping[str, Callable[[Result], Figure]]:
         return {}
     drawings: Mapping[str, Callable[[Result], Figure]] = import_module(_MODULES[command]).FIGURES
     return drawings
+
+
+def _of_parts(command: str, skipped: Collection[str]) -> set[str]:
+    """The names of the figures that show these parts of an analysis; a module with such figures has their parts by name."""
+    if not skipped:
+        return set()
+    parts: Mapping[str, str] = getattr(import_module(_MODULES[command]), "PARTS", {})
+    return {name for name, part in parts.items() if part in skipped}

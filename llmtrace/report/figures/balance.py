@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
-__all__ = ["FIGURES"]
+__all__ = ["FIGURES", "PARTS"]
 
 DAY_MINUTES = 1_440
 FOUND, SCATTERED = style.LINES[0], style.OVERALL
@@ -125,6 +125,13 @@ FIGURES: Mapping[str, Callable[[Result], Figure]] = {
     "load_ttft": load_ttft,
     "load_decode": load_decode,
     "regimes": regimes,
+}
+PARTS: Mapping[str, str] = {
+    "replication_by_model_load": "replication",
+    "replication_by_instance_load": "replication",
+    "load_ttft": "latency",
+    "load_decode": "latency",
+    "regimes": "regimes",
 }
 
 

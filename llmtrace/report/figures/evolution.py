@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["FIGURES"]
+__all__ = ["FIGURES", "PARTS"]
 
 BANDS = (("p10", "p90", "#CFE3F1"), ("p25", "p75", "#8FBEDD"))
 STACK = (
@@ -190,6 +190,7 @@ FIGURES: Mapping[str, Callable[[Result], Figure]] = {
     "transitions": transitions,
     "drift": drift,
 }
+PARTS: Mapping[str, str] = dict.fromkeys(("cohorts", "retention", "switching", "transitions"), "users")
 
 
 def _table(result: Result, name: str, reason: str) -> pl.DataFrame:
