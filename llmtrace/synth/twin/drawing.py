@@ -354,9 +354,11 @@ def _drawn(rng: np.random.Generator, source: Table, kind: int, model: int, sub: 
 
 @njit(nogil=True, cache=True)
 def _tokens(rng: np.random.Generator, source: Table, kind: int, model: int, coarse: int) -> int:
-    """A number of tokens in a coarse bin, where the model's lengths lie in it."""
+    """A number of tokens in a coarse bin, where the model's lengths lie in it; anywhere in it if too few are known."""
     fine = sample(source, kind, model, coarse, rng.random())
-    return _value(rng, coarse, COARSE_BITS) if fine == NOTHING else _value(rng, fine, FINE_BITS)
+    smallest = low(coarse, COARSE_BITS)
+    inside = fine != NOTHING and smallest <= low(fine, FINE_BITS) < smallest + width(coarse, COARSE_BITS)
+    return _value(rng, fine, FINE_BITS) if inside else _value(rng, coarse, COARSE_BITS)
 
 
 @njit(nogil=True, cache=True)

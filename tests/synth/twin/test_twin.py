@@ -244,6 +244,18 @@ def test_a_source_without_rows_is_an_error(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bare.parquet"]
 
 
+def test_rare_lengths_stay_what_they_are(tmp_path: Path) -> None:
+    """Too few for a distribution of their own within their bin, they lie anywhere in it, and nowhere else."""
+    rows = 3000
+    times = [datetime(2025, 1, 1) + timedelta(seconds=place) for place in range(rows)]
+    answers = [20_000 if place % 1000 == 0 else 10 for place in range(rows)]
+    path = table(tmp_path / "t.parquet", timestamp=times, input_tokens=[50] * rows, output_tokens=answers)
+    long = twin_of(path, tmp_path / "twin.parquet", requests=60_000)["output_tokens"]
+    assert set(long.filter(long < 1000)) == {10}
+    assert long.filter(long >= 1000).is_between(18_432, 20_479).all()
+    assert (long >= 1000).mean() == pytest.approx(1 / 1000, rel=0.5)
+
+
 def test_absurd_values_are_taken_as_large_ones(tmp_path: Path) -> None:
     rows = 60
     times = [datetime(2025, 1, 1) + timedelta(seconds=place) for place in range(rows)]
