@@ -132,8 +132,8 @@ class _Dress:
         self._nulls = np.array([mark.nulls for mark in marks], np.int64)
         pools = portrait.pools
         number = np.argsort(stream(seed, _NAMES).random(pools.models_of.size), kind="stable")
-        self._users = _names("u", number + 1, pools.models_of.size)
-        self._instances = _names("i", np.arange(pools.all_instances) + 1, pools.all_instances)
+        self._users = _names("user", number + 1, pools.models_of.size)
+        self._instances = _names("instance", np.arange(pools.all_instances) + 1, pools.all_instances)
         self._rows = 0
 
     def frame(self, rows: Rows) -> pl.DataFrame:
@@ -186,13 +186,13 @@ def _finished(name: str) -> pl.Expr:
     if name in {"cached_tokens", "ttft_s", "duration_s"}:
         value = pl.when(value != UNKNOWN).then(value)
     value = value / 1e6 if name in {"ttft_s", "duration_s"} else value
-    value = pl.format("s{}", value) if name == "session" else value
+    value = pl.format("session-{}", value) if name == "session" else value
     if name in NULLABLE:
         value = pl.when((pl.col("nulls") // (1 << NULLABLE.index(name))) % 2 == 0).then(value)
     return value.alias(name)
 
 
-def _names(letter: str, numbers: Ints, count: int) -> pl.Series:
+def _names(kind: str, numbers: Ints, count: int) -> pl.Series:
     """Names by number, and at the end, where -1 leads, none."""
     width = len(str(max(count, 1)))
-    return pl.Series([*(f"{letter}{number:0{width}}" for number in numbers), None], dtype=pl.String)
+    return pl.Series([*(f"{kind}-{number:0{width}}" for number in numbers), None], dtype=pl.String)
