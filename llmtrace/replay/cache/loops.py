@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llmtrace.replay.cache.kernels import kernel
-from llmtrace.replay.cache.policy import ABSENT, evict, free, hit, insert, miss
+from llmtrace.replay.cache.policy import ABSENT, evict, free, hit, insert, miss, pauses
 from llmtrace.replay.cache.queues import NONE
 
 if TYPE_CHECKING:
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     Offsets = npt.NDArray[np.int64]
     Flags = npt.NDArray[np.bool_]
 
-_CAPACITY, _USED, _LEAVES = 0, 1, 2
+_NEXT, _USED, _CAPACITY, _LEAVES = range(4)
+"""How far a replay is: the next use or request, and what the cache holds; of leaves also what it may hold, and their number."""
 
 __all__ = ["replay_blocks", "replay_leaves", "replay_objects"]
 
 
 @kernel
-def replay_objects(policy: Any, ids: Ids, sizes: Sizes, capacity: int, held: Sizes, found: Sizes) -> None:
+def replay_objects(policy: Any, ids: Ids, sizes: Sizes, capacity: int, held: Sizes, found: Sizes, progress: Offsets) -> None:
     """Use objects one after the other, evicting whenever the cache is over its capacity.
 
     Args:
@@ -34,9 +35,13 @@ def replay_objects(policy: Any, ids: Ids, sizes: Sizes, capacity: int, held: Siz
         capacity: how much the cache may hold.
         held: the size of every object in the cache, `ABSENT` at first; changed.
         found: filled with the size that was in the cache at each use, `ABSENT` at a miss.
+        progress: the next use and how much the cache holds, both 0 at first; changed. A policy may pause before the end.
     """
-    used = 0
-    for now in range(ids.size):
+    used = progress[_USED]
+    for now in range(progress[_NEXT], ids.size):
+        if pauses(policy):
+            progress[_NEXT], progress[_USED] = now, used
+            return
         one, size = ids[now], sizes[now]
         was = held[one]
         found[now] = was
@@ -59,10 +64,13 @@ def replay_objects(policy: Any, ids: Ids, sizes: Sizes, capacity: int, held: Siz
             insert(policy, now, one, size)
             held[one] = size
             used += size
+    progress[_NEXT], progress[_USED] = ids.size, used
 
 
 @kernel
-def replay_blocks(policy: Any, ids: Ids, offsets: Offsets, capacity: int, held: Sizes, found: Sizes, is_missing: Flags) -> None:
+def replay_blocks(
+    policy: Any, ids: Ids, offsets: Offsets, capacity: int, held: Sizes, found: Sizes, is_missing: Flags, progress: Offsets
+) -> None:
     """Use the blocks of one request after the other.
 
     A request is looked up as it arrives: `found` is how many of its blocks are there before the first that is not. Then those
@@ -77,9 +85,13 @@ def replay_blocks(policy: Any, ids: Ids, offsets: Offsets, capacity: int, held: 
         held: 1 for every block in the cache, `ABSENT` at first for all; changed.
         found: filled with the number of leading blocks that each request finds.
         is_missing: room for the blocks of the longest request.
+        progress: the next request and how much the cache holds, both 0 at first; changed. A policy may pause before the end.
     """
-    used = 0
-    for request in range(offsets.size - 1):
+    used = progress[_USED]
+    for request in range(progress[_NEXT], offsets.size - 1):
+        if pauses(policy):
+            progress[_NEXT], progress[_USED] = request, used
+            return
         start, stop = offsets[request], offsets[request + 1]
         found[request] = _leading(ids, start, stop, held)
         for now in range(start, stop):
@@ -90,11 +102,19 @@ def replay_blocks(policy: Any, ids: Ids, offsets: Offsets, capacity: int, held: 
             # Twice the same block in a prompt is one block.
             if is_missing[now - start] and held[ids[now]] == ABSENT:
                 used += _let_in(policy, now, ids[now], capacity - used, held)
+    progress[_NEXT], progress[_USED] = offsets.size - 1, used
 
 
 @kernel
 def replay_leaves(
-    policy: Any, ids: Ids, offsets: Offsets, parents: Sizes, held: Sizes, pinned: Sizes, totals: Offsets, found: Sizes
+    policy: Any,
+    ids: Ids,
+    offsets: Offsets,
+    parents: Sizes,
+    held: Sizes,
+    pinned: Sizes,
+    totals: Offsets,
+    found: Sizes,
 ) -> None:
     """Use the blocks of one request after the other, evicting only blocks that no block in the cache continues.
 
@@ -110,10 +130,14 @@ def replay_leaves(
         pinned: 0 for every block at first; then how many blocks in the cache continue it, and 1 more for the last block of the
             request
             that is there so far.
-        totals: how many blocks the cache may hold; how many it holds, and how many of those are not pinned, both 0 at first.
+        totals: the next request and how many blocks the cache holds, both 0 at first; how many it may hold; and how many it holds
+            that are not pinned, 0 at first. A policy may pause before the end.
         found: filled with the number of leading blocks that each request finds.
     """
-    for request in range(offsets.size - 1):
+    for request in range(totals[_NEXT], offsets.size - 1):
+        if pauses(policy):
+            totals[_NEXT] = request
+            return
         start, stop = offsets[request], offsets[request + 1]
         found[request] = _leading(ids, start, stop, held)
         missing = stop - 1 - found[request]
@@ -126,6 +150,7 @@ def replay_leaves(
                 break
             last = np.int64(ids[now])
         _pin(policy, held, pinned, totals, last, -1)
+    totals[_NEXT] = offsets.size - 1
 
 
 @kernel

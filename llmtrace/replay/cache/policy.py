@@ -9,6 +9,8 @@ The replay loop keeps what is in the cache, and its sizes. A policy keeps an ord
   has for each object a number that is positive where the object must stay: then another is to be found, or `NONE`;
 - `insert(policy, now, one, size)`: it comes in.
 - `free(policy, one)`: it is in the cache and no longer pinned; only for policies that put pinned objects aside.
+- `pauses(policy)`: whether the loop shall stop before the next request, and go on when it is called again; only for policies that
+  have something to do outside compiled code.
 
 `now` is the position in the stream. Numba picks the kernels by the type of the tuple while it compiles a loop, so a call of them
 costs nothing when the loop runs, and a loop is compiled once per policy and cached on disk.
@@ -23,7 +25,7 @@ from numba.extending import overload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ABSENT", "Kernels", "evict", "free", "hit", "implement", "insert", "miss"]
+__all__ = ["ABSENT", "Kernels", "evict", "free", "hit", "implement", "insert", "miss", "pauses"]
 
 ABSENT = -1
 """The size of an object that is not in the cache."""
@@ -31,6 +33,10 @@ ABSENT = -1
 
 def _nothing(policy: Any, one: int) -> None:
     pass
+
+
+def _never(policy: Any) -> bool:
+    return False
 
 
 class Kernels(NamedTuple):
@@ -41,6 +47,7 @@ class Kernels(NamedTuple):
     evict: Any
     insert: Any
     free: Any = _nothing
+    pauses: Any = _never
 
 
 _KERNELS: dict[type, Kernels] = {}
@@ -51,7 +58,7 @@ def implement(state: type, **kernels: Callable[..., Any]) -> None:
 
     Args:
         state: a named tuple of arrays.
-        **kernels: plain functions named `hit`, `miss`, `evict`, `insert`, and `free` if the policy wants to be told.
+        **kernels: plain functions named `hit`, `miss`, `evict`, `insert`, and `free` and `pauses` if the policy wants them.
     """
     _KERNELS[state] = Kernels(**kernels)
 
@@ -81,6 +88,11 @@ def free(policy: Any, one: int) -> None:
     raise NotImplementedError
 
 
+def pauses(policy: Any) -> bool:
+    """Whether the loop shall stop before the next request; compiled code only."""
+    raise NotImplementedError
+
+
 # Not strict: a policy's own function may annotate its state.
 def _kernel_of(policy: Any, name: str) -> Any:
     return getattr(_KERNELS[policy.instance_class], name)
@@ -92,3 +104,4 @@ overload(miss, strict=False)(lambda policy, now, one, size: _kernel_of(policy, "
 overload(evict, strict=False)(lambda policy, now, incoming, held, pinned: _kernel_of(policy, "evict"))  # noqa: ARG005
 overload(insert, strict=False)(lambda policy, now, one, size: _kernel_of(policy, "insert"))  # noqa: ARG005
 overload(free, strict=False)(lambda policy, one: _kernel_of(policy, "free"))  # noqa: ARG005
+overload(pauses, strict=False)(lambda policy: _kernel_of(policy, "pauses"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from llmtrace.replay.cache.policy import ABSENT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llmtrace.replay.cache.stream import Sizes, Stream
+    from llmtrace.replay.cache.stream import Offsets, Sizes, Stream
 
-__all__ = ["ORACLES", "POLICIES", "replay"]
+__all__ = ["ORACLES", "POLICIES", "check_leaves", "play", "replay"]
 
 POLICIES: dict[str, Callable[[Stream, int], Any]] = {
     "fifo": fifo.new,
@@ -66,22 +67,58 @@ def replay(stream: Stream, policy: str, capacity: int, *, leaves_only: bool = Fa
         raise UsageError(f"there is no eviction policy '{policy}'", f"The policies are {', '.join(POLICIES)}.")
     if stream.offsets is not None and policy == "belady-size":
         raise UsageError("belady-size is for objects of different sizes; blocks are all of one", "Take belady for blocks.")
+    check_leaves(stream, leaves_only=leaves_only)
+    makers = POLICIES | OF_LEAVES if leaves_only else POLICIES
+    state = makers[policy](stream, capacity)
+    return play(stream, state, capacity, leaves_only=leaves_only)
+
+
+def check_leaves(stream: Stream, *, leaves_only: bool) -> None:
+    """Check that a stream has leaves, if only those may go.
+
+    Raises:
+        InputError: if blocks do not stand for the prefixes before them.
+    """
     if leaves_only and not stream.is_chained:
         raise InputError(
             "Blocks stand behind different ones in different prompts: their hashes are not of whole prefixes, which leaves need",
             "Leave it out: a block then counts only if all before it are there.",
         )
-    makers = POLICIES | OF_LEAVES if leaves_only else POLICIES
-    state = makers[policy](stream, capacity)
-    sizes: Any = stream.sizes
+
+
+def play(
+    stream: Stream, state: Any, capacity: int, *, leaves_only: bool = False, pause: Callable[[], None] = lambda: None
+) -> Sizes:
+    """What each request of a stream finds, as `replay`, in a cache whose policy has the state `state`.
+
+    Args:
+        stream: uses of objects or of blocks.
+        state: that of an empty cache; changed.
+        capacity: what the cache may hold.
+        leaves_only: whether of blocks only those may go that no block in the cache continues.
+        pause: called whenever the policy asks for a pause.
+    """
+    requests = stream.ids.size if stream.offsets is None else stream.offsets.size - 1
     held: Any = np.full(stream.objects, ABSENT, np.int32 if stream.offsets is None else np.int8)
-    found = np.zeros(stream.ids.size if stream.offsets is None else stream.offsets.size - 1, np.int32)
-    if stream.offsets is None:
-        replay_objects(state, stream.ids, sizes, capacity, held, found)
-    elif capacity > 0 and leaves_only:
-        pinned, totals = np.zeros(stream.objects, np.int32), np.array([capacity, 0, 0])
-        replay_leaves(state, stream.ids, stream.offsets, stream.parents, held, pinned, totals, found)
-    elif capacity > 0:
-        is_missing = np.empty(np.diff(stream.offsets).max(initial=0), np.bool_)
-        replay_blocks(state, stream.ids, stream.offsets, capacity, held, found, is_missing)
+    found, progress = np.zeros(requests, np.int32), np.array([0, 0, capacity, 0])
+    advance = _loop(stream, state, capacity, held, found, progress, leaves_only=leaves_only)
+    while capacity > 0 or stream.offsets is None:
+        advance()
+        if progress[0] == requests:
+            break
+        pause()
     return found
+
+
+def _loop(
+    stream: Stream, state: Any, capacity: int, held: Any, found: Sizes, progress: Offsets, *, leaves_only: bool
+) -> Callable[[], None]:
+    """What goes on with the replay until its end or a pause."""
+    sizes: Any = stream.sizes
+    if stream.offsets is None:
+        return partial(replay_objects, state, stream.ids, sizes, capacity, held, found, progress)
+    if leaves_only:
+        pinned = np.zeros(stream.objects, np.int32)
+        return partial(replay_leaves, state, stream.ids, stream.offsets, stream.parents, held, pinned, progress, found)
+    is_missing = np.empty(np.diff(stream.offsets).max(initial=0), np.bool_)
+    return partial(replay_blocks, state, stream.ids, stream.offsets, capacity, held, found, is_missing, progress)

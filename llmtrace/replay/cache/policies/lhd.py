@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from llmtrace.replay.cache.draws import draw, new_draws
 from llmtrace.replay.cache.kernels import kernel
 from llmtrace.replay.cache.policy import implement
 
@@ -30,9 +31,6 @@ _OVERFLOW_SHARE = 0.01
 _HITS, _EVICTIONS, _DENSITIES = 0, 1, 2
 _CACHED, _UNTIL, _ROUNDS, _SHIFT = 0, 1, 2, 3
 """Counts: objects in the cache, uses until densities are computed, how often they were, and the power of two of an age unit."""
-_SEED = 0x2545F4914F6CDD1D
-_MULTIPLIER, _DRAWN_BITS = np.uint64(0x2545F4914F6CDD1D), np.uint64(33)
-_RIGHT, _LEFT, _AGAIN = np.uint64(12), np.uint64(25), np.uint64(27)
 
 
 class LHD(NamedTuple):
@@ -54,9 +52,7 @@ def new(stream: Stream, capacity: int) -> LHD:
     table[_DENSITIES] = np.arange(1, _CLASSES + 1)[:, None] / np.arange(1, _AGES + 1)
     counts = np.array([0, _PERIOD, 0, max(int(objects).bit_length() - 9, 0)])
     places, ages = np.zeros(objects, np.int32), np.zeros((objects, 2), np.int32)
-    return LHD(
-        np.empty(objects, np.int32), places, np.zeros(objects, np.int64), ages, table, counts, np.full(1, _SEED, np.uint64)
-    )
+    return LHD(np.empty(objects, np.int32), places, np.zeros(objects, np.int64), ages, table, counts, new_draws())
 
 
 @kernel
@@ -75,17 +71,6 @@ def _class(policy: LHD, one: int) -> int:
         age *= 2
         place += 1
     return place
-
-
-@kernel
-def _draw(policy: LHD, bound: int) -> Any:
-    """A number below a bound: xorshift64* of Vigna, 2016."""
-    state = policy.random[0]
-    state ^= state >> _RIGHT
-    state ^= state << _LEFT
-    state ^= state >> _AGAIN
-    policy.random[0] = state
-    return np.int64((state * _MULTIPLIER) >> _DRAWN_BITS) % bound
 
 
 @kernel
@@ -150,7 +135,7 @@ def _sample(policy: LHD, now: int, held: Any, pinned: Any) -> Any:
     victim: Any = -1
     lowest, drawn = np.inf, 0
     while drawn < _SAMPLE or victim == -1:
-        one: Any = np.int64(policy.members[_draw(policy, policy.counts[_CACHED])])
+        one: Any = np.int64(policy.members[draw(policy.random, policy.counts[_CACHED])])
         drawn += 1
         if pinned is not None and pinned[one] > 0:
             continue
