@@ -124,6 +124,7 @@ def cache(reading: Reading, writing: Writing, replaying: Replaying) -> None:
         llmtrace cache trace.parquet --policy lru,sieve --capacity 64GiB --kv-model llama-3.1-8b --output report
     """
     from llmtrace.commands.measuring import deliver
+    from llmtrace.engine.aside import Aside
     from llmtrace.engine.ordered import in_order
     from llmtrace.engine.progress import progress_bar
     from llmtrace.report import writers
@@ -133,11 +134,13 @@ def cache(reading: Reading, writing: Writing, replaying: Replaying) -> None:
     trace = reading.open()
     question, gatherer = question.of_trace(trace.columns, trace.block_size)
     columns = gatherer.needs | ({"request_id"} & set(trace.columns))
-    with progress_bar(quiet=writing.quiet) as progress:
-        ordered = in_order(trace, columns, progress=progress, prepare=gatherer.prepare)
-        for frame in ordered:
-            gatherer.add(frame)
-    deliver(ordered.complete(question.answer(gatherer.requests(), reading.threads)), writing)
+    with Aside() as aside:
+        with progress_bar(quiet=writing.quiet) as progress:
+            ordered = in_order(trace, columns, progress=progress, prepare=gatherer.prepare)
+            for frame in ordered:
+                aside.run(gatherer.add, frame)
+        result = aside.run(question.answer, aside.run(gatherer.requests), reading.threads)
+    deliver(ordered.complete(result), writing)
 
 
 def _listed(values: list[str]) -> list[str]:

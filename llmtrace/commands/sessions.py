@@ -90,6 +90,7 @@ def _destination(write: str, writing: Writing) -> Path:
 
 def _followed(study: "Study", trace: "Trace", reading: Reading, writing: Writing, destination: Path | None) -> "Result":
     """What the study finds in the trace, which is written with its sessions on the way if there is a destination."""
+    from llmtrace.engine.aside import Aside
     from llmtrace.engine.names import shortened
     from llmtrace.engine.ordered import in_order
     from llmtrace.engine.progress import progress_bar
@@ -97,13 +98,14 @@ def _followed(study: "Study", trace: "Trace", reading: Reading, writing: Writing
 
     writes = destination is not None
     columns = study.columns | (set(trace.columns) if writes else set())
-    with _store(trace, destination, force=writing.force) as store, progress_bar(quiet=writing.quiet) as progress:
+    store_of = _store(trace, destination, force=writing.force)
+    with Aside() as aside, store_of as store, progress_bar(quiet=writing.quiet) as progress:
         ordered = in_order(trace, columns, threads=reading.threads, progress=progress, prepare=study.prepare, whole_names=writes)
         for frame in ordered:
-            turns = study.add(shortened(frame)[0] if writes else frame)
+            turns = aside.run(study.add, shortened(frame)[0] if writes else frame)
             if store is not None:
                 store.append(with_sessions(frame, turns, trace.columns, named=study.tracker.is_given))
-    result = study.result()
+        result = aside.run(study.result)
     if writes and not study.tracker.is_given and "session" in trace.columns:
         result = replace(result, notes=(*result.notes, REPLACED))
     return ordered.complete(result)

@@ -1,7 +1,7 @@
 """The local engine: all analyses of a command over one scan, threads over parts, states combined in order of time.
 
 A part is read once, and Polars runs all plans over it together; kernels release the interpreter lock, so that parts overlap.
-The calling thread brings the states together as they come (see `summaries.accumulator`).
+One more thread brings the states together as they come (see `summaries.accumulator`), while the calling one waits for Ctrl-C.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
+from llmtrace.engine.aside import Aside
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.memory import give_back
 from llmtrace.engine.names import shortened
@@ -54,12 +55,14 @@ def run(
     dated = survey(trace)
     window = dated.window() or dated.empty_part().interval
     fixed = [analysis.for_span(window.start, max(window.start, window.end - MICROSECOND)) for analysis in analyses]
-    intake, states = _reduce(dated, fixed, threads or os.cpu_count() or 1, progress)
-    intake.check(dated)
-    return [intake.complete(analysis.finish(state), dated) for analysis, state in zip(fixed, states, strict=True)]
+    with Aside() as aside:
+        intake, states = _reduce(dated, fixed, threads or os.cpu_count() or 1, progress, aside)
+        intake.check(dated)
+        results = [aside.run(analysis.finish, state) for analysis, state in zip(fixed, states, strict=True)]
+    return [intake.complete(result, dated) for result in results]
 
 
-def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: Progress | None) -> Outcome:
+def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: Progress | None, aside: Aside) -> Outcome:
     parts = trace.parts(part_rows(len(_columns(analyses)))) or [trace.empty_part()]
     total, done = sum(part.rows for part in parts), 0
     intakes, states = Counter(Intake.combined), [analysis.accumulator() for analysis in analyses]
@@ -67,12 +70,12 @@ def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: 
         for part, outcome in ahead(pool, partial(_summarise, analyses=analyses), parts, threads + 1):
             intakes.add(outcome[0])
             for whole, state in zip(states, outcome[1], strict=True):
-                whole.add(state)
+                aside.run(whole.add, state)
             done += part.rows
             if progress is not None:
                 progress(done, total)
     give_back()
-    return intakes.total(), [whole.total() for whole in states]
+    return intakes.total(), [aside.run(whole.total) for whole in states]
 
 
 def _columns(analyses: Sequence[Analysis]) -> frozenset[str]:
