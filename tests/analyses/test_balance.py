@@ -421,8 +421,7 @@ def test_what_is_left_out_is_told_and_empty(measured: Measured) -> None:
     result = measured(Balance(skip=("replication", "regimes", "latency")), frame)
     empty = ("replication_by_load", "replication_by_window", "regimes", "regime_users", "load_ttft", "load_decode", "latencies")
     assert all(result.tables[name].is_empty() for name in empty)
-    unknown = ("windows", "keys", "replication", "regime_users", "high_tier_users", "mixed_users")
-    assert [result.scalars[name] for name in unknown] == [None] * len(unknown)
+    assert {result.scalars[name] for name in ("windows", "keys", "replication", "regime_users", "mixed_users")} == {None}
     whole = measured(Balance(), frame)
     for name in ("load", "load_by_minute", "instances"):
         assert result.tables[name].rows() == whole.tables[name].rows()
@@ -468,8 +467,11 @@ def test_huge_loads_stop_and_are_told(measured: Measured) -> None:
         ((0, None, "m", "i", 1, 1, 0), "No request names a user, so nothing is known of users between instances."),
     ],
 )
-def test_what_is_not_known_is_told(measured: Measured, row: Row, sentence: str) -> None:
-    assert [note for note in measured(Balance(), requests(row)).notes if note.startswith(sentence)]
+def test_what_is_not_known_is_told_and_not_zero(measured: Measured, row: Row, sentence: str) -> None:
+    result, (_, user, _, instance, _, _, cached) = measured(Balance(), requests(row)), row
+    assert [note for note in result.notes if note.startswith(sentence)]
+    assert (result.scalars["keys"] is None) == (user is None)
+    assert (result.scalars["regime_users"] is None) == (instance is not None and None in {user, cached})
 
 
 def test_a_trace_without_known_instances_has_no_busiest_day(measured: Measured) -> None:

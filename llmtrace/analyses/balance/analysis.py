@@ -137,8 +137,8 @@ class Balance:
         scalars = {
             **minutes.scalars(counts, by_minute, whole["instances"]),
             **models.scalars(over["pools"]),
-            **self._unless_skipped("replication", copies.scalars),
-            **self._unless_skipped("regimes", served.scalars),
+            **self._known(copies.scalars, counts, "replication", "placed_with_key"),
+            **self._known(served.scalars, counts, "regimes", "placed_with_user", "logged"),
         }
         return Result(
             command=self.name,
@@ -160,9 +160,10 @@ class Balance:
             shown=("replication_by_load",) if copies.by_load.height else (),
         )
 
-    def _unless_skipped(self, part: str, scalars: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-        """The scalars of a part; not known, instead of zero, if it was left out."""
-        return dict.fromkeys(scalars) if part in self.skip else scalars
+    def _known(self, scalars: Mapping[str, Scalar], counts: Mapping[str, int], part: str, *needed: str) -> Mapping[str, Scalar]:
+        """The scalars of a part; not known, instead of zero, if it was left out or no request has what it needs."""
+        lacks = counts["placed"] > 0 and not all(counts[name] for name in needed)
+        return dict.fromkeys(scalars) if part in self.skip or lacks else scalars
 
     def _described(self) -> dict[str, Any]:
         return {
