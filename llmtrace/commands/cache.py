@@ -24,7 +24,7 @@ class Replaying:
         typer.Option(
             metavar="NAME",
             help="An eviction policy, or several with commas; repeatable. fifo, lru, arc, gdsf, sieve and oracle without it; "
-            "there are clock, s3fifo, lhd, lfu, belady, belady-size and ttl too.",
+            "there are clock, s3fifo, lhd, lfu, belady, belady-size and ttl too, and lrb, which learns.",
             rich_help_panel=_REPLAY,
         ),
     ] = field(default_factory=list)

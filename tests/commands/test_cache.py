@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -203,6 +204,24 @@ def test_what_makes_no_sense_is_two_lines(options: list[str], code: int, message
     assert first.startswith(f"llmtrace: error: {message}")
     assert second.startswith("  ")
     assert said.out == ""
+
+
+def test_the_policy_that_learns_needs_its_library(trace: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    assert main(["cache", trace, "--policy", "lrb"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    first, second = said.err.splitlines()
+    assert "--policy lrb needs the library LightGBM" in first
+    assert "pip install 'llmtrace-workload[lrb]'" in second
+
+
+def test_the_policy_that_learns_says_that_it_did_not(trace: str, capsys: Capture) -> None:
+    pytest.importorskip("lightgbm", reason="the extra lrb is not installed")
+    result = result_of([trace, "--policy", "lru,lrb", "--capacity", "1000,4000"], capsys)
+    assert curve(result, "lrb") == curve(result, "lru")
+    assert {row["trainings"] for row in result["tables"]["curve"] if row["policy"] == "lrb"} == {0}
+    assert any("Its model was never trained" in note for note in result["notes"])
 
 
 def test_a_trace_that_says_nothing_of_what_requests_share(tmp_path: Path, capsys: Capture) -> None:

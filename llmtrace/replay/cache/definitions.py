@@ -63,6 +63,11 @@ _CURVE = {
     "capacity_blocks": "Capacity in blocks.",
     "capacity_gib": "Capacity in GiB, at the bytes per token that were given.",
     "hit_requests": "Requests that hit.",
+    "trainings": "Of lrb: how often its model was trained; with 0 it is LRU, use by use.",
+    "window_uses": (
+        "Of lrb: its memory window, in uses of the cache: how far back it looks, and the time to the next use that is as good as "
+        "never."
+    ),
     "reused_tokens": "Input tokens that need not be computed, the numerator of token_hit_ratio_prefix.",
 }
 _LIKE = {

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from llmtrace.replay.cache.like import DEFINITIONS
+from llmtrace.replay.cache.policies.lrb import BATCH
 from llmtrace.replay.cache.simulate import ORACLE, TTL
 from llmtrace.wording import counted, either
 
@@ -32,6 +35,7 @@ def notes(
     scalars: Mapping[str, Scalar],
     parameters: Mapping[str, object],
     tokens: Sequence[int],
+    curve: pl.DataFrame,
 ) -> tuple[str, ...]:
     """The sentences that apply, the weightiest first.
 
@@ -40,6 +44,7 @@ def notes(
         scalars: what was found.
         parameters: what was asked for.
         tokens: the capacities.
+        curve: the table of policies and capacities.
     """
     if not requests.counts.get("replayed_requests"):
         return _nothing(requests)
@@ -53,6 +58,7 @@ def notes(
         _small(requests, tokens),
         _oracle(parameters, requests),
         _ttl(parameters),
+        _learning(curve),
         _held(requests),
     ]
     return tuple(sentence for sentence in found if sentence)
@@ -140,6 +146,31 @@ def _oracle(parameters: Mapping[str, object], requests: Requests) -> str:
 def _ttl(parameters: Mapping[str, object]) -> str:
     policies = parameters["policies"]
     return f"ttl is LRU that forgets what was not used for {parameters['ttl']}." if TTL in list(policies or []) else ""  # type: ignore[call-overload]
+
+
+def _learning(curve: pl.DataFrame) -> str:
+    """Whether the policy that learns ever did."""
+    if "trainings" not in curve.columns:
+        return ""
+    found = curve.drop_nulls("trainings")
+    trained, windows = found.filter(pl.col("trainings") > 0), found["window_uses"].to_list()
+    reach = f"lrb looks back {_range(windows)} uses"
+    needs = f"{BATCH:,} labels, which training takes"
+    if trained.is_empty():
+        return f"{reach}. Its model was never trained, for want of {needs}: it is lru to the last digit."
+    trainings = trained["trainings"].to_list()
+    times = f"{_range(trainings)} {either(max(trainings), 'time', 'times')}"
+    if trained.height == found.height:
+        return f"{reach}. Its model was trained {times}."
+    return (
+        f"{reach}. Its model was trained {times} at {trained.height} of {found.height} capacities; at the others never, for want "
+        f"of {needs}: there it is lru to the last digit."
+    )
+
+
+def _range(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _held(requests: Requests) -> str:

@@ -16,9 +16,11 @@ from llmtrace.replay.cache.definitions import definitions
 from llmtrace.replay.cache.like import TOOLS, like
 from llmtrace.replay.cache.lru_curve import lru_curve
 from llmtrace.replay.cache.notes import notes
+from llmtrace.replay.cache.policies.lrb import ASKED
 from llmtrace.replay.cache.replay import POLICIES
 from llmtrace.replay.cache.requests import Blocks, Gatherer, Reconstructed, Sessions
-from llmtrace.replay.cache.simulate import IDEAL, ORACLE, TTL, Run, Settings, simulate
+from llmtrace.replay.cache.simulate import IDEAL, LRB, ORACLE, TTL, Run, Settings, simulate
+from llmtrace.replay.cache.trees import lightgbm
 from llmtrace.replay.sessions.tracker import Reconstruction, SessionTracker
 from llmtrace.result import Result
 
@@ -33,7 +35,7 @@ __all__ = ["DEFAULT_POLICIES", "Question", "share_of"]
 
 DEFAULT_POLICIES = ("fifo", "lru", "arc", "gdsf", "sieve", ORACLE)
 """Those of the paper's eviction figure, LRB aside."""
-CHOICES = (*POLICIES, ORACLE, TTL)
+CHOICES = (*POLICIES, LRB, ORACLE, TTL)
 Object: TypeAlias = Literal["session", "block"]
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, "ms": 0.001}
 _LONGEST_TTL_S = 100 * 365 * 86_400
@@ -45,7 +47,7 @@ class Question:
     """The parameters of a replay.
 
     Attributes:
-        policies: names of `POLICIES`, `oracle` and `ttl`.
+        policies: names of `POLICIES`, `lrb`, `oracle` and `ttl`.
         wanted: the capacities; the default ones if empty.
         object: what is cached; None takes blocks if the trace has them.
         leaves_only: whether of blocks only those may go that no block in the cache continues.
@@ -58,7 +60,7 @@ class Question:
         like: a tool of `like.TOOLS` whose number is told too.
 
     Raises:
-        UsageError: if they make no sense together.
+        UsageError: if they make no sense together, or the library of `lrb` is not installed.
     """
 
     name: ClassVar[str] = "cache"
@@ -80,6 +82,8 @@ class Question:
         for policy in self.policies:
             if policy not in CHOICES:
                 raise UsageError(f"--policy {policy}: there is no such policy", f"Choose among: {', '.join(CHOICES)}.")
+        if LRB in self.policies:
+            lightgbm(ASKED)
         if TTL in self.policies and self.ttl is None:
             raise UsageError("--policy ttl needs a time to live", "Give one, as in --ttl 5m.")
         if not 0 <= self.warmup < 1:
@@ -202,7 +206,7 @@ class Question:
             scalars=scalars,
             tables=found,
             primary=next(iter(found)),
-            notes=notes(requests, scalars, self.parameters, sizes),
+            notes=notes(requests, scalars, self.parameters, sizes, found["curve"]),
             definitions=definitions(what, warmup=self.warmup, policies=(*self.chosen, IDEAL)),
             shown=("by_capacity",),
         )

@@ -13,9 +13,10 @@ from numba import njit
 
 from llmtrace.replay.cache import accounting, gaps
 from llmtrace.replay.cache.accounting import Hits
+from llmtrace.replay.cache.policies import lrb
 from llmtrace.replay.cache.policies.ttl import expire
 from llmtrace.replay.cache.policy import ABSENT
-from llmtrace.replay.cache.replay import replay
+from llmtrace.replay.cache.replay import check_leaves, play, replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
-__all__ = ["BINS", "IDEAL", "ORACLE", "TTL", "Outcome", "Run", "Settings", "simulate"]
+__all__ = ["BINS", "IDEAL", "LRB", "ORACLE", "TTL", "Learning", "Outcome", "Run", "Settings", "simulate"]
 
 BINS = 50
 """Bins of the histogram of hit ratios; one more holds requests that found all of their input, as in `hit-dist`."""
-IDEAL, ORACLE, TTL = "ideal", "oracle", "ttl"
-"""Beside the policies of `replay`: a cache without bound, the best that is known for a cache that knows the stream, and LRU with
-a time to live."""
+IDEAL, LRB, ORACLE, TTL = "ideal", "lrb", "oracle", "ttl"
+"""Beside the policies of `replay`: a cache without bound, one that learns, the best that is known for a cache that knows the
+stream, and LRU with a time to live."""
 _WITHOUT_BOUND = 2**62
 
 
@@ -60,6 +61,13 @@ class Settings:
     leaves_only: bool = False
 
 
+class Learning(NamedTuple):
+    """How often a model was trained in a replay, and on a memory window of how many uses."""
+
+    trainings: int
+    window: int
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What is told of a run.
@@ -69,12 +77,14 @@ class Outcome:
         hits: sums over the requests that count.
         histogram: a row per bin of the hit ratio: requests, their input tokens, and those that need not be computed.
         gap_tokens: tokens that need not be computed, by the class of the idle gap before.
+        learning: of a policy that learns.
     """
 
     run: Run
     hits: Hits
     histogram: Integers
     gap_tokens: Integers
+    learning: Learning | None = None
 
 
 class _Replay(NamedTuple):
@@ -90,7 +100,7 @@ def simulate(requests: Requests, runs: Sequence[Run], settings: Settings, thread
 
     Args:
         requests: what is replayed.
-        runs: policies of `replay.POLICIES`, and `ideal`, `oracle` and `ttl`.
+        runs: policies of `replay.POLICIES`, and `ideal`, `lrb`, `oracle` and `ttl`.
         settings: what they share.
         threads: runs at once; the number of processors by default.
     """
@@ -129,12 +139,12 @@ def _prepare(requests: Requests, wanted: Iterable[_Replay]) -> None:
 
 def _longest_first(wanted: Iterable[_Replay]) -> list[_Replay]:
     """Replays that take longest begin first, so that no thread is left with one of them at the end."""
-    slow = ("belady-size", "lhd", "gdsf", "arc", "belady")
+    slow = (LRB, "belady-size", "lhd", "gdsf", "arc", "belady")
     return sorted(wanted, key=lambda one: slow.index(one.policy) if one.policy in slow else len(slow))
 
 
 def _outcome(requests: Requests, classes: Classes, settings: Settings, one: _Replay) -> Outcome:
-    found = _found(requests, settings, one)
+    found, learning = _found(requests, settings, one)
     if requests.block_tokens is None:
         reused = accounting.reused_of_objects(found, requests.input_tokens, requests.input_tokens)
         is_hit = found != ABSENT
@@ -147,16 +157,22 @@ def _outcome(requests: Requests, classes: Classes, settings: Settings, one: _Rep
         accounting.count(is_hit[first:], tokens[first:], reused[first:]),
         _histogram(reused[first:], tokens[first:]),
         gaps.tally(requests, classes, found, reused, first),
+        learning,
     )
 
 
-def _found(requests: Requests, settings: Settings, one: _Replay) -> Sizes:
+def _found(requests: Requests, settings: Settings, one: _Replay) -> tuple[Sizes, Learning | None]:
     stream = requests.stream
     capacity = _WITHOUT_BOUND if one.capacity_tokens is None else one.capacity_tokens // requests.unit_tokens
+    if one.policy == LRB:
+        check_leaves(stream, leaves_only=one.leaves_only)
+        learner = lrb.new(stream, capacity)
+        found = play(stream, learner, capacity, leaves_only=one.leaves_only, pause=partial(lrb.learn, learner))
+        return found, Learning(lrb.trainings(learner), lrb.window(learner))
     # Without a bound nothing is evicted, and all policies are one.
     policy = "fifo" if one.policy == IDEAL else "lru" if one.policy == TTL else one.policy
     found = replay(stream, policy, capacity, leaves_only=one.leaves_only)
-    return expire(stream, requests.times_us, found, settings.ttl_us) if one.policy == TTL else found
+    return (expire(stream, requests.times_us, found, settings.ttl_us) if one.policy == TTL else found), None
 
 
 def _best(outcomes: Sequence[Outcome], run: Run) -> Outcome:

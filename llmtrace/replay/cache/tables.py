@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
 from llmtrace.replay.cache.gaps import EDGES_S
 from llmtrace.replay.cache.simulate import BINS, IDEAL
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["RATIOS", "SKEW_SHARES", "by_capacity", "by_gap", "curve", "histogram", "reuse_skew"]
 
 RATIOS = ("request_hit_ratio", "token_hit_ratio_full", "token_hit_ratio_prefix")
+_LEARNING = {"trainings": pl.Int64(), "window_uses": pl.Int64()}
 _KEY = {"policy": pl.String(), "capacity_tokens": pl.Int64()}
 SKEW_SHARES = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Shares of the sessions or blocks, the most reused first, whose reuses are told."""
@@ -40,7 +42,11 @@ def curve(outcomes: Mapping[Run, Outcome], requests: Requests, kv_bytes: int | N
     sizes = [pl.when(working_set > 0).then(tokens / max(working_set, 1)).alias("capacity_ratio")]
     sizes += [] if requests.block_tokens is None else [(tokens // requests.block_tokens).alias("capacity_blocks")]
     sizes += [] if kv_bytes is None else [(tokens * (kv_bytes / _GIB)).alias("capacity_gib")]
-    return table.select(*_KEY, *RATIOS, *sizes, pl.col("hit_requests", "reused_tokens"))
+    if any(one.learning for one in outcomes.values()):
+        learned = [one.learning or (None, None) for one in outcomes.values()]
+        table = table.hstack(pl.DataFrame(learned, _LEARNING, orient="row"))
+    learning = cs.by_name(*_LEARNING, require_all=False)
+    return table.select(*_KEY, *RATIOS, *sizes, pl.col("hit_requests", "reused_tokens"), learning)
 
 
 def by_capacity(outcomes: Mapping[Run, Outcome]) -> pl.DataFrame:
