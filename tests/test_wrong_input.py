@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from llmtrace.cli import main
@@ -135,6 +137,21 @@ def test_parquet_damaged_in_its_data(folder: Path, capsys: Capture) -> None:
     code, message, _ = stats(["damaged.parquet"], capsys)
     assert code == 3
     assert "damaged.parquet" in message
+
+
+def test_parquet_with_times_beyond_its_own_statistics(folder: Path, capsys: Capture) -> None:
+    first = 1_735_689_600_000_000
+    times = pa.array([first, first + 77_777, first + 200_000], pa.timestamp("us"))
+    table = pa.table({"timestamp": times, "input_tokens": [1, 2, 3], "output_tokens": [4, 5, 6]})
+    pq.write_table(table, folder / "whole.parquet", compression="none", use_dictionary=False)
+    content = (folder / "whole.parquet").read_bytes()
+    middle, later = ((first + offset).to_bytes(8, "little") for offset in (77_777, 10**15))
+    assert content.count(middle) == 1
+    (folder / "rotten.parquet").write_bytes(content.replace(middle, later))
+    code, message, hint = stats(["rotten.parquet"], capsys)
+    assert code == 3
+    assert message.endswith("rotten.parquet: there are times beyond those that the file's own statistics give")
+    assert hint
 
 
 @contextmanager

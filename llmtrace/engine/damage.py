@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from llmtrace.errors import UsageError
+from llmtrace.errors import InputError, UsageError
+from llmtrace.trace.parts import EPOCH, MICROSECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from llmtrace.trace.part import Opened, Part
 
-__all__ = ["applied", "told"]
+__all__ = ["applied", "bounded", "told"]
 
 
 @contextmanager
@@ -48,6 +50,29 @@ def applied(part: Part) -> Iterator[None]:
             f"--where cannot be applied: {str(error).strip().splitlines()[0]}",
             "Give a predicate that fits every request: TRY_CAST, for one, is null where CAST fails.",
         ) from None
+
+
+def bounded(part: Part, frame: pl.DataFrame) -> None:
+    """Check that the requests of a part are of its interval, as the statistics of its sources promise.
+
+    Args:
+        part: the part.
+        frame: its requests, in order of time.
+
+    Raises:
+        InputError: if one is not: its source is damaged where no reader notices.
+    """
+    times = frame["timestamp"].to_physical()
+    if times.len() and not _microseconds(part.interval.start) <= times[0] <= times[-1] < _microseconds(part.interval.end):
+        names = ", ".join(entry.source.name for entry in part.opened)
+        raise InputError(
+            f"{names}: there are times beyond those that the file's own statistics give",
+            "The file is damaged, or was written wrongly; write it anew, or take it from where it came.",
+        )
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // MICROSECOND
 
 
 def _read_whole(opened: Opened) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import polars as pl
 
-from llmtrace.engine.damage import applied, told
+from llmtrace.engine.damage import applied, bounded, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Sequence
@@ -33,6 +33,7 @@ def read(part: Part, columns: Collection[str]) -> tuple[pl.DataFrame, pl.DataFra
         raw = part.read(columns).collect().lazy()
     with applied(part):
         frame, counts = pl.collect_all([part.keep(raw, columns), part.count(raw, columns)])
+    bounded(part, frame)
     return frame, counts
 
 
