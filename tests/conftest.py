@@ -9,7 +9,7 @@ from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 
-settings.register_profile("few", max_examples=20, deadline=None, derandomize=True)
+settings.register_profile("few", max_examples=10, deadline=None, derandomize=True)
 settings.register_profile("many", max_examples=500, deadline=None)
 settings.load_profile("few")
 
