@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,3 +39,14 @@ def real_traces() -> Path:
     if not folder.is_dir():
         pytest.skip("the published traces are not on this machine")
     return folder
+
+
+@pytest.fixture(scope="session")
+def lightgbm_library() -> ModuleType:
+    """LightGBM, which the extra `lrb` brings, and which does not load where the system has no OpenMP; skipped without it."""
+    try:
+        import lightgbm
+    except (ImportError, OSError) as reason:
+        pytest.skip(f"the extra lrb cannot be used: {reason}")
+    library: ModuleType = lightgbm
+    return library

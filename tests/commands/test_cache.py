@@ -216,8 +216,8 @@ def test_the_policy_that_learns_needs_its_library(trace: str, monkeypatch: pytes
     assert "pip install 'llmtrace-workload[lrb]'" in second
 
 
+@pytest.mark.usefixtures("lightgbm_library")
 def test_the_policy_that_learns_says_that_it_did_not(trace: str, capsys: Capture) -> None:
-    pytest.importorskip("lightgbm", reason="the extra lrb is not installed")
     result = result_of([trace, "--policy", "lru,lrb", "--capacity", "1000,4000"], capsys)
     assert curve(result, "lrb") == curve(result, "lru")
     assert {row["trainings"] for row in result["tables"]["curve"] if row["policy"] == "lrb"} == {0}

@@ -36,11 +36,6 @@ objects = st.integers(0, 11)
 changing = st.lists(st.tuples(objects, st.integers(1, 9)), min_size=1, max_size=150)
 
 
-@pytest.fixture
-def library() -> Any:  # noqa: ANN401
-    return pytest.importorskip("lightgbm", reason="the extra lrb is not installed")
-
-
 def stream_of(uses: Uses) -> Stream:
     ids, sizes = (np.array([use[column] for use in uses]) for column in (0, 1))
     return of_objects(ids.astype(np.uint32), sizes.astype(np.int32), 12)
@@ -121,7 +116,7 @@ class Naive:
             self.has_evicted = True
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 @given(uses=changing, capacity=st.integers(1, 60), window=st.integers(1, 40))
 def test_notes_and_labels_are_the_naive_ones(uses: Uses, capacity: int, window: int) -> None:
     naive = Naive(capacity, window)
@@ -134,7 +129,7 @@ def test_notes_and_labels_are_the_naive_ones(uses: Uses, capacity: int, window: 
     assert state.features[:count] == pytest.approx(np.array(naive.rows).reshape(count, 2 + GAPS + 10), rel=1e-5)
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 @given(uses=changing, capacity=st.integers(0, 60), window=st.integers(1, 40))
 def test_never_trained_it_is_lru_for_objects(uses: Uses, capacity: int, window: int) -> None:
     found, state = run(stream_of(uses), capacity, memory=window)
@@ -142,7 +137,7 @@ def test_never_trained_it_is_lru_for_objects(uses: Uses, capacity: int, window: 
     assert found == replay(stream_of(uses), "lru", capacity).tolist()
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 @given(leaves=st.lists(st.integers(0, 40), min_size=1, max_size=60), capacity=st.integers(0, 40), leaves_only=st.booleans())
 def test_never_trained_it_is_lru_for_blocks(leaves: list[int], capacity: int, *, leaves_only: bool) -> None:
     paths = [path(leaf) for leaf in leaves]
@@ -174,7 +169,7 @@ def taught(monkeypatch: pytest.MonkeyPatch, uses: Uses, capacity: int, window: i
     return found
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 def test_growing_objects_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     # Room for 10. A grows to 6, which makes 11: it is the largest, and goes. A comes back with 5, which makes 10. C grows to 6,
     # makes 14, and goes. C comes back with 1, B grows to 4: 10 again. D comes, and A goes for it; A does not find itself.
@@ -183,7 +178,7 @@ def test_growing_objects_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert replay(stream_of(uses), "lru", 10).tolist() != [-1, -1, -1, 4, 3, -1, 2, -1, 3, -1, -1]
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 def test_what_is_beyond_the_window_goes_before_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
     # C needs 6 of 10, and A and B hold 6. A was used 4 uses ago.
     uses = [(A, 1), (B, 5), (B, 5), (B, 5), (C, 6), (A, 1)]
@@ -199,7 +194,7 @@ def periodic(uses: int) -> Stream:
     return of_objects(ids.astype(np.uint32), np.ones(uses, np.int32))
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 def test_it_learns_a_period_that_lru_cannot_hold() -> None:
     stream = periodic(30_000)
     found, state = run(stream, 400, batch=4_000)
@@ -209,7 +204,7 @@ def test_it_learns_a_period_that_lru_cannot_hold() -> None:
     assert 1.3 * by_policy["lru"] < hits < by_policy["belady"]
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 def test_it_is_the_same_every_time() -> None:
     stream = periodic(8_000)
     (one, state), (other, _) = (run(stream, 400, batch=1_000) for _ in range(2))
@@ -255,7 +250,7 @@ def curve_of(result: Result, policy: str) -> pl.DataFrame:
 NEVER = "Its model was never trained, for want of 131,072 labels, which training takes: it is lru to the last digit."
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 @pytest.mark.parametrize(
     "question",
     [
@@ -280,7 +275,7 @@ def test_the_result_says_that_it_never_trained(question: Question) -> None:
     assert not any("lrb" in note for note in without.notes)
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 def test_the_result_says_how_often_it_trained_whatever_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lrb, "new", partial(lrb.new, batch=200))
     # All 60 sessions fit into the largest, where nothing is ever evicted.
@@ -295,7 +290,7 @@ def test_the_result_says_how_often_it_trained_whatever_the_threads(monkeypatch: 
     assert f"lrb looks back 4,096 uses. Its model was trained {found[0]} times." in trained.notes
 
 
-@pytest.mark.usefixtures("library")
+@pytest.mark.usefixtures("lightgbm_library")
 def test_leaves_need_chained_blocks() -> None:
     rows = requests(2).with_columns(pl.Series("block_hashes", [[1, 2], [2, 1]], dtype=pl.List(pl.UInt64)))
     question = Question(("lrb",), (Capacity("3", Fraction(3), "blocks"),), leaves_only=True)
