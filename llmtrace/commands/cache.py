@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from llmtrace.commands.holding import BlockSize, KvBytes, KvModel, Object, Reconstruct
 from llmtrace.options import Reading, Writing
 
 if TYPE_CHECKING:
@@ -37,22 +38,10 @@ class Replaying:
             rich_help_panel=_REPLAY,
         ),
     ] = field(default_factory=list)
-    kv_bytes_per_token: Annotated[
-        int | None, typer.Option(metavar="N", help="Bytes that a token takes in the cache.", rich_help_panel=_REPLAY)
-    ] = None
-    kv_model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same by the name of a model.", rich_help_panel=_REPLAY)
-    ] = None
-    object: Annotated[
-        Literal["session", "block"] | None,
-        typer.Option(
-            "--object", help="What is cached: blocks where the trace has hashes of them, else sessions.", rich_help_panel=_REPLAY
-        ),
-    ] = None
-    block_size: Annotated[
-        int | None,
-        typer.Option(metavar="TOKENS", help="Tokens per block, where the trace does not say.", rich_help_panel=_REPLAY),
-    ] = None
+    kv_bytes_per_token: KvBytes = None
+    kv_model: KvModel = None
+    object: Object = None
+    block_size: BlockSize = None
     warmup: Annotated[
         str,
         typer.Option(
@@ -81,13 +70,7 @@ class Replaying:
         bool,
         typer.Option("--keep-output", help="Sessions hold their outputs too, as in engines.", rich_help_panel=_REPLAY),
     ] = False
-
-    reconstruct: Annotated[
-        bool,
-        typer.Option(
-            "--reconstruct", help="Reconstruct sessions even if the trace has some or has hashes.", rich_help_panel=_REPLAY
-        ),
-    ] = False
+    reconstruct: Reconstruct = False
 
     def question(self) -> "Question":
         """What these options ask.

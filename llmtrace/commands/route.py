@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from llmtrace.commands.holding import BlockSize, KvBytes, KvModel, Object, Reconstruct
 from llmtrace.commands.reconstructing import Reconstructing
 from llmtrace.errors import UsageError
 from llmtrace.options import Reading, Writing
@@ -53,17 +54,8 @@ class Routing:
     cache_policy: Annotated[
         Literal["lru", "fifo", "clock", "sieve"], typer.Option(help="How an instance evicts.", rich_help_panel=_FLEET)
     ] = "lru"
-    object: Annotated[
-        Literal["session", "block"] | None,
-        typer.Option(
-            "--object",
-            help="What instances hold: blocks where the trace has hashes of them, else sessions.",
-            rich_help_panel=_FLEET,
-        ),
-    ] = None
-    block_size: Annotated[
-        int | None, typer.Option(metavar="TOKENS", help="Tokens per block, where the trace does not say.", rich_help_panel=_FLEET)
-    ] = None
+    object: Object = None
+    block_size: BlockSize = None
     load: Annotated[
         Literal["tokens", "input", "requests"],
         typer.Option(
@@ -95,18 +87,9 @@ class Routing:
     decode: Annotated[
         int | None, typer.Option(metavar="D", help="So many others decode only; with --prefill.", rich_help_panel=_FLEET)
     ] = None
-    reconstruct: Annotated[
-        bool,
-        typer.Option(
-            "--reconstruct", help="Reconstruct sessions even if the trace has some or has hashes.", rich_help_panel=_FLEET
-        ),
-    ] = False
-    kv_bytes_per_token: Annotated[
-        int | None, typer.Option(metavar="N", help="Bytes that a token takes in the cache.", rich_help_panel=_MODEL)
-    ] = None
-    kv_model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same by the name of a model.", rich_help_panel=_MODEL)
-    ] = None
+    reconstruct: Reconstruct = False
+    kv_bytes_per_token: KvBytes = None
+    kv_model: KvModel = None
     link_gbps: Annotated[
         float,
         typer.Option(metavar="GBPS", help="Gigabits a second that a link between instances carries.", rich_help_panel=_MODEL),

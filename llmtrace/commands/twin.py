@@ -101,24 +101,21 @@ def study_of(trace: Trace, twin: Twin) -> tuple[Study, tuple[str, ...]]:
     Raises:
         InputError: if the trace cannot be read.
     """
+    from llmtrace.engine.aside import Aside
     from llmtrace.engine.ordered import in_order
     from llmtrace.engine.progress import progress_bar
     from llmtrace.schema import COLUMNS
     from llmtrace.synth.twin.study import Grid, Study
 
-    ordered = in_order(trace, frozenset(COLUMNS) - _NOT_STUDIED, threads=twin.threads)
-    window = ordered.trace.window() or ordered.trace.empty_part().interval
-    start, end = ((edge - _EPOCH) // timedelta(microseconds=1) for edge in (window.start, window.end))
-    rows = sum(piece.rows or 0 for piece in ordered.trace.slices)
-    study = Study(frozenset(trace.columns), Grid.over(start, end, rows))
-    with progress_bar(quiet=twin.quiet) as progress:
-        done = 0
+    with Aside() as aside, progress_bar(quiet=twin.quiet) as progress:
+        ordered = in_order(trace, frozenset(COLUMNS) - _NOT_STUDIED, threads=twin.threads, progress=progress)
+        window = ordered.trace.window() or ordered.trace.empty_part().interval
+        start, end = ((edge - _EPOCH) // timedelta(microseconds=1) for edge in (window.start, window.end))
+        rows = sum(piece.rows or 0 for piece in ordered.trace.slices)
+        study = Study(frozenset(trace.columns), Grid.over(start, end, rows))
         for frame in ordered:
-            study.add(frame)
-            done += frame.height
-            if progress is not None:
-                progress(min(done, rows), rows)
-    nothing = () if done else ("No request passes the filters: the twin is empty.",)
+            aside.run(study.add, frame)
+    nothing = () if study.requests.counts.size else ("No request passes the filters: the twin is empty.",)
     return study, (*trace.notes, *ordered.intake.problems, *nothing)
 
 

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from llmtrace.errors import InputError, UsageError
-from llmtrace.trace.parts import EPOCH, MICROSECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
     from llmtrace.trace.part import Opened, Part
 
@@ -62,17 +60,13 @@ def bounded(part: Part, frame: pl.DataFrame) -> None:
     Raises:
         InputError: if one is not: its source is damaged where no reader notices.
     """
-    times = frame["timestamp"].to_physical()
-    if times.len() and not _microseconds(part.interval.start) <= times[0] <= times[-1] < _microseconds(part.interval.end):
+    edges = frame["timestamp"].gather([0, frame.height - 1] if frame.height else [])
+    if not edges.is_between(part.interval.start, part.interval.end, closed="left").all():
         names = ", ".join(entry.source.name for entry in part.opened)
         raise InputError(
             f"{names}: there are times beyond those that the file's own statistics give",
             "The file is damaged, or was written wrongly; write it anew, or take it from where it came.",
         )
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - EPOCH) // MICROSECOND
 
 
 def _read_whole(opened: Opened) -> None:

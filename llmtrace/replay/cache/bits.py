@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 
 __all__ = ["Bits", "add", "discard", "greatest", "is_empty", "new_bits"]
 

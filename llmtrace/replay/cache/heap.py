@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 
 __all__ = ["Heap", "lowest", "new_heap", "put", "put_back", "remove"]
 

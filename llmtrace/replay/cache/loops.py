@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
 from llmtrace.replay.cache.policy import ABSENT, evict, free, hit, insert, miss, pauses
 from llmtrace.replay.cache.queues import NONE
+from llmtrace.replay.kernels import kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt

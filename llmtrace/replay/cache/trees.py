@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from llmtrace.errors import UsageError
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 from llmtrace.replay.route.copies import FRONT, HAND, HEAD, MARK, NONE, TAIL, drop, place_first, take_out
 
 if TYPE_CHECKING:

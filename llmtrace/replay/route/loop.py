@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 from llmtrace.replay.route.policy import NOBODY, choose
 from llmtrace.replay.route.store import has_room, look_up, serve
 from llmtrace.replay.route.stream import NOWHERE, SAMPLE_US

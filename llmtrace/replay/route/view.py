@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
-from llmtrace.replay.route.draws import below, new_draws
+from llmtrace.replay.draws import below, new_draws
+from llmtrace.replay.kernels import kernel
 
 __all__ = [
     "BEST",

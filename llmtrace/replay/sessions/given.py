@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 from llmtrace.replay.sessions.requests import NONE, Requests, Turns
 from llmtrace.replay.sessions.rings import lengthen
 

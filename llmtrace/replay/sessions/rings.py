@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 from llmtrace.replay.sessions.requests import NONE, Requests, Turns
 
 if TYPE_CHECKING:

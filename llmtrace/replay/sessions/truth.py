@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 from llmtrace.replay.sessions.given import Given
 from llmtrace.replay.sessions.rings import lengthen
 from llmtrace.replay.sessions.tracker import key_of, session_key

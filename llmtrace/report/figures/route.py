@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style
+from llmtrace.report import style, ticks
 from llmtrace.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -26,9 +25,8 @@ __all__ = ["FIGURES"]
 
 COPIES_AT_TOKENS = 25_000
 """The capacity at which the paper shows replication by number of instances; here the nearest one that was replayed."""
-NARROW, WIDE = 3.0, 1_000.0
-"""An axis of imbalances that reaches less than so many times from end to end is linear; one that reaches less than so many has
-ticks between powers of ten."""
+NARROW = 3.0
+"""An axis of imbalances that reaches less than so many times from end to end is linear."""
 PERCENT = 100.0
 LINE_IN = 0.12
 """The height of a line of a legend, two policies wide."""
@@ -237,20 +235,12 @@ def _imbalance_axis(axes: Axes, side: str, label: str = "Imbalance\n(max/mean - 
     known = [value for line in lines for value in line.tolist() if value > 0]
     if known and max(known) > NARROW * min(known):
         style.log_axis(axes, label.replace("\n", " ") if side == "x" else label, prefixes=True, vertical=side == "y")
-        _tick(axes.xaxis if side == "x" else axes.yaxis, max(known) / min(known))
+        ticks.of_powers(axes.xaxis if side == "x" else axes.yaxis, (min(known), max(known)))
     elif side == "x":
         axes.set_xlabel(label.replace("\n", " "))
     else:
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
-
-
-def _tick(axis: Axis, reach: float) -> None:
-    """Ticks at powers of ten, and at 2 and 5 between where there are few."""
-    from matplotlib.ticker import LogLocator
-
-    if reach < WIDE:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
 
 
 def _name(drawing: Figure, lines: Mapping[str, Any]) -> None:

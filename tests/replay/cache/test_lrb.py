@@ -23,6 +23,7 @@ from llmtrace.replay.cache.policies import lrb
 from llmtrace.replay.cache.question import Question
 from llmtrace.replay.cache.replay import play, replay
 from llmtrace.replay.cache.stream import of_blocks, of_objects
+from llmtrace.replay.draws import SEED
 
 if TYPE_CHECKING:
     from llmtrace.replay.cache.stream import Stream
@@ -66,15 +67,14 @@ class Naive:
     rows: list[list[float]] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
     has_evicted: bool = False
-    random: int = 0x2545F4914F6CDD1D
+    random: int = SEED
 
     def draw(self, bound: int) -> int:
-        state, low = self.random, (1 << 64) - 1
-        state ^= state >> 12
-        state ^= state << 25 & low
-        state ^= state >> 27
-        self.random = state
-        return ((state * 0x2545F4914F6CDD1D & low) >> 33) % bound
+        low = (1 << 64) - 1
+        self.random = word = self.random + 0x9E3779B97F4A7C15 & low
+        word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & low
+        word = (word ^ word >> 27) * 0x94D049BB133111EB & low
+        return ((word ^ word >> 31) >> 32) * bound >> 32
 
     def describe(self, one: int, then: int) -> list[float]:
         times = self.history[one][::-1]

@@ -21,8 +21,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from llmtrace.replay.draws import below, new_draws
 from llmtrace.replay.route.cell import UNLIMITED, Cell, run
-from llmtrace.replay.route.draws import below, new_draws
 from llmtrace.replay.route.measures import Moving, load, tradeoff
 from llmtrace.replay.route.rules import parse
 from llmtrace.replay.route.stream import Requests, prepare

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from llmtrace.replay.cache.replay import replay
 from llmtrace.replay.cache.stream import of_blocks, of_objects
+from llmtrace.replay.draws import below, new_draws
 from llmtrace.replay.route import sessions
 from llmtrace.replay.route.blocks import Prompts
 from llmtrace.replay.route.cell import SEED, UNLIMITED, Cell, Outcome, run
-from llmtrace.replay.route.draws import below, new_draws
 from llmtrace.replay.route.eviction import ORDERS
 from llmtrace.replay.route.loop import feed, new_books
 from llmtrace.replay.route.loop import replay as replay_cell

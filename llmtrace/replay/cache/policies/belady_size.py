@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
 from llmtrace.replay.cache.policy import implement
 from llmtrace.replay.cache.stream import NEVER
+from llmtrace.replay.kernels import kernel
 
 if TYPE_CHECKING:
     from llmtrace.replay.cache.stream import Stream

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.draws import draw, new_draws
-from llmtrace.replay.cache.kernels import kernel
 from llmtrace.replay.cache.policy import implement
+from llmtrace.replay.draws import SEED, below, new_draws
+from llmtrace.replay.kernels import kernel
 
 if TYPE_CHECKING:
     from llmtrace.replay.cache.stream import Stream
@@ -52,7 +52,7 @@ def new(stream: Stream, capacity: int) -> LHD:
     table[_DENSITIES] = np.arange(1, _CLASSES + 1)[:, None] / np.arange(1, _AGES + 1)
     counts = np.array([0, _PERIOD, 0, max(int(objects).bit_length() - 9, 0)])
     places, ages = np.zeros(objects, np.int32), np.zeros((objects, 2), np.int32)
-    return LHD(np.empty(objects, np.int32), places, np.zeros(objects, np.int64), ages, table, counts, new_draws())
+    return LHD(np.empty(objects, np.int32), places, np.zeros(objects, np.int64), ages, table, counts, new_draws(SEED))
 
 
 @kernel
@@ -135,7 +135,7 @@ def _sample(policy: LHD, now: int, held: Any, pinned: Any) -> Any:
     victim: Any = -1
     lowest, drawn = np.inf, 0
     while drawn < _SAMPLE or victim == -1:
-        one: Any = np.int64(policy.members[draw(policy.random, policy.counts[_CACHED])])
+        one: Any = np.int64(policy.members[below(policy.random, policy.counts[_CACHED])])
         drawn += 1
         if pinned is not None and pinned[one] > 0:
             continue

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from llmtrace.replay.cache.draws import draw, new_draws
-from llmtrace.replay.cache.kernels import kernel
 from llmtrace.replay.cache.policies import lru
 from llmtrace.replay.cache.policy import evict, hit, implement, insert
 from llmtrace.replay.cache.queues import NONE
 from llmtrace.replay.cache.trees import grow, lightgbm, new_trees, predict
+from llmtrace.replay.draws import SEED, below, new_draws
+from llmtrace.replay.kernels import kernel
 
 if TYPE_CHECKING:
     from llmtrace.replay.cache.stream import Ids, Ones, Sizes, Stream
@@ -130,7 +130,7 @@ def new(stream: Stream, capacity: int, *, memory: int | None = None, batch: int 
         drawn=np.empty(SAMPLE, np.int64),
         trees=new_trees(),
         counts=np.array([0, reach, 0, 0, 0, 0, 0]),
-        random=new_draws(),
+        random=new_draws(SEED),
     )
 
 
@@ -237,7 +237,7 @@ def _note(policy: LRB, now: int) -> None:
     counts, mask = policy.counts, policy.uses.size - 1
     span = min(counts[_WINDOW], now + 1)
     for _ in range(_DRAWS):
-        use = now - draw(policy.random, span)
+        use = now - below(policy.random, span)
         one: Any = np.int64(policy.uses[use & mask])
         if policy.last[one] == use:
             policy.notes_before[now & mask] = policy.notes[one]
@@ -293,7 +293,7 @@ def _farthest(policy: LRB, pinned: Any) -> Any:
     """Of a sample that is not pinned the object whose next use is predicted to be farthest away."""
     drawn, now = 0, policy.counts[_CLOCK] - 1
     while drawn < SAMPLE:
-        one: Any = np.int64(policy.members[draw(policy.random, policy.counts[_CACHED])])
+        one: Any = np.int64(policy.members[below(policy.random, policy.counts[_CACHED])])
         if pinned is None or pinned[one] <= 0:
             policy.drawn[drawn] = one
             _describe(policy, one, now, policy.sample[drawn])

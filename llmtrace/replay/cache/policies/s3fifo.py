@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
 from llmtrace.replay.cache.policy import implement
 from llmtrace.replay.cache.queues import NONE, TAIL, new_queues, push, unlink
 from llmtrace.replay.cache.rings import QUEUED, append, new_rings, take
+from llmtrace.replay.kernels import kernel
 
 if TYPE_CHECKING:
     from llmtrace.replay.cache.stream import Stream

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.route.draws import mixed
+from llmtrace.replay.draws import mixed
 from llmtrace.replay.route.policy import NOBODY, implement
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 from llmtrace.replay.route.policy import implement
 from llmtrace.replay.route.view import BEST, CAPACITY, HOLDERS, one_of_least
 

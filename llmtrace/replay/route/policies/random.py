@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llmtrace.replay.route.draws import below
+from llmtrace.replay.draws import below
 from llmtrace.replay.route.policy import implement
 
 if TYPE_CHECKING:

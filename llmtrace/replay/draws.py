@@ -5,18 +5,21 @@ SplitMix64 of Steele, Lea, Flood: "Fast splittable pseudorandom number generator
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llmtrace.replay.cache.kernels import kernel
+from llmtrace.replay.kernels import kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Words = npt.NDArray[np.uint64]
 
-__all__ = ["below", "mixed", "new_draws"]
+__all__ = ["SEED", "below", "mixed", "new_draws"]
+
+SEED = 1
+"""Where draws begin that nobody chooses the seed of."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -31,10 +34,10 @@ def new_draws(seed: int) -> Words:
 
 
 @kernel
-def below(draws: Words, bound: int) -> Any:
+def below(draws: Words, bound: int) -> int:
     """A number from 0 to before `bound`, all alike: the upper half of a word times the bound, shifted back."""
     draws[0] += _STEP
-    return np.int64(((mixed(draws[0]) >> _HALF) * np.uint64(bound)) >> _HALF)
+    return int(np.int64(((mixed(draws[0]) >> _HALF) * np.uint64(bound)) >> _HALF))
 
 
 @kernel
