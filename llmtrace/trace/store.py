@@ -11,10 +11,11 @@ import re
 import shutil
 import tempfile
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-import polars as pl
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,7 +23,11 @@ from llmtrace.errors import OutputError
 from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, METADATA_SYNTHETIC, SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
+
+    import polars as pl
+    from numpy.typing import NDArray
 
     from llmtrace.formats.layout import Clock
 
@@ -31,7 +36,11 @@ __all__ = ["PARTITIONS", "Footer", "Partition", "Store", "refuse_existing"]
 Partition: TypeAlias = Literal["day", "month", "none"]
 PARTITIONS: tuple[Partition, ...] = ("day", "month", "none")
 ROW_GROUP_ROWS = 500_000
-_DAY_US = 86_400_000_000
+_RISING = ("timestamp", "input_tokens", "request_id")
+"""Columns of which the differences between neighbours take less room, and less time, than a dictionary."""
+_HASHES, _HASH = "block_hashes", "block_hashes.list.element"
+_ONCE = ("session", _HASHES)
+"""Columns with so many values that a dictionary of them is given up, half way through and with the time lost."""
 _HIVE_FOLDER = re.compile(r"(date|month|day)=[^/]+")
 
 
@@ -99,18 +108,21 @@ class Store:
         self._folder.chmod(0o755)
         return self
 
-    def append(self, frame: pl.DataFrame) -> None:
+    def append(self, frame: pl.DataFrame | pa.Table) -> None:
         """Write a frame in canonical columns, sorted by time, not earlier than the last one.
+
+        A table may have words as dictionaries; they are written as the words that they stand for.
 
         Raises:
             OutputError: if the disk is full or refuses.
         """
+        table = frame if isinstance(frame, pa.Table) else frame.to_arrow()
         try:
-            for name, piece in self._by_partition(frame):
+            for name, piece in self._by_partition(table):
                 self._write(name, piece)
         except OSError as error:
             raise _unwritable(self._destination, error) from None
-        self.rows += frame.height
+        self.rows += table.num_rows
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Put the folder in its place, or remove it if something went wrong."""
@@ -124,33 +136,58 @@ class Store:
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _by_partition(self, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-        if self._partition == "none" or frame.is_empty():
-            return [("", frame)]
-        keyed = frame.with_columns(self._key().alias("__partition"))
-        pieces = keyed.partition_by("__partition", maintain_order=True, as_dict=True, include_key=False)
-        return [(str(key[0]), piece) for key, piece in pieces.items()]
+    def _by_partition(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        """The table cut where the partition changes, without a copy."""
+        if self._partition == "none" or not table.num_rows:
+            yield "", table
+            return
+        units = self._units(table["timestamp"].cast(pa.int64()).to_numpy())
+        begins = np.flatnonzero(units[1:] != units[:-1]) + 1
+        for begin, end in pairwise([0, *begins.tolist(), len(units)]):
+            yield self._name(units[begin]), table.slice(begin, end - begin)
 
-    def _key(self) -> pl.Expr:
-        time = pl.col("timestamp")
+    def _units(self, times_us: NDArray[np.int64]) -> NDArray[np.datetime64]:
+        """The day or the month of each time."""
+        by_month = self._partition == "month" and self._footer.clock != "relative"
+        return times_us.view("datetime64[us]").astype("datetime64[M]" if by_month else "datetime64[D]")
+
+    def _name(self, unit: np.datetime64) -> str:
         if self._footer.clock == "relative":
-            return pl.format("day={}", (time.dt.epoch("us") // _DAY_US).cast(pl.String).str.zfill(5))
-        return time.dt.strftime("month=%Y-%m" if self._partition == "month" else "date=%Y-%m-%d")
+            return f"day={unit.astype(int):05}"
+        return f"{'month' if self._partition == 'month' else 'date'}={unit}"
 
-    def _write(self, name: str, frame: pl.DataFrame) -> None:
-        table = frame.to_arrow()
+    def _write(self, name: str, table: pa.Table) -> None:
         if self._open is None or self._open[0] != name:
             self._close()
             self._open = (name, self._writer(name, table.schema))
-        self._open[1].write_table(table.cast(self._open[1].schema), row_group_size=ROW_GROUP_ROWS)
+        if table.schema != self._open[1].schema:
+            table = table.cast(self._open[1].schema)
+        self._open[1].write_table(_lean(table), row_group_size=ROW_GROUP_ROWS)
 
     def _writer(self, name: str, schema: pa.Schema) -> pq.ParquetWriter:
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
         order = [pq.SortingColumn(schema.get_field_index("timestamp"))]
-        return pq.ParquetWriter(
-            folder / "part-0.parquet", schema.with_metadata(self._footer.metadata()), compression="zstd", sorting_columns=order
+        # Without Arrow's own schema, to which words that were a dictionary here would be one for every reader.
+        writer = pq.ParquetWriter(
+            folder / "part-0.parquet",
+            schema,
+            compression="zstd",
+            sorting_columns=order,
+            store_schema=False,
+            **self._encodings(schema),
         )
+        writer.add_key_value_metadata(self._footer.metadata())
+        return writer
+
+    def _encodings(self, schema: pa.Schema) -> dict[str, Any]:
+        """How each column is encoded: by its differences, as it is, or by a dictionary."""
+        by_difference = [name for name in _RISING if name in schema.names and not _is_text(schema.field(name).type)]
+        if _HASHES in schema.names and self._footer.synthetic:
+            # Where we made the ids, those of a request count upwards; hashes do not.
+            by_difference.append(_HASH)
+        repeated = [name for name in schema.names if name not in {*by_difference, *_ONCE}]
+        return {"use_dictionary": repeated, "column_encoding": dict.fromkeys(by_difference, "DELTA_BINARY_PACKED")}
 
     def _close(self) -> None:
         if self._open is not None:
@@ -179,6 +216,27 @@ class Store:
             aside.rmdir()
             raise
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind))
+
+
+def _lean(table: pa.Table) -> pa.Table:
+    """The table with dictionaries of only what its rows use: a row group is given the whole of one."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field, _used(table.column(place).combine_chunks()))
+    return table
+
+
+def _used(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    indices = column.indices.fill_null(0).to_numpy()
+    used = np.zeros(len(column.dictionary), np.bool_)
+    used[indices[known]] = True
+    lean = (np.cumsum(used, dtype=indices.dtype) - 1)[indices]
+    return pa.DictionaryArray.from_arrays(pa.array(lean, mask=~known), column.dictionary.filter(pa.array(used)))
 
 
 def _without_detours(destination: Path) -> Path:
