@@ -1,119 +1,111 @@
-"""Frames: a workload as canonical request tables, one block of time after another."""
+"""Frames: a workload as canonical request tables, one stretch of time after another."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-import polars as pl
-import pyarrow as pa
-from numba import njit
 
-from llmtrace.schema import COLUMNS, TIMESTAMP
-from llmtrace.synth.arrivals import STATUSES, Arrivals, Requests
+from llmtrace.synth.ahead import ahead
+from llmtrace.synth.arrivals import Arrivals, Requests
+from llmtrace.synth.dressing import Dress, frame_of
 from llmtrace.synth.population import population
-from llmtrace.synth.rates import DAY_US, blocks
-from llmtrace.synth.service import Service
+from llmtrace.synth.rates import blocks, span_us
+from llmtrace.synth.service import Served, Service
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
-    from numpy.typing import NDArray
+    import polars as pl
+    import pyarrow as pa
 
-    from llmtrace.synth.draws import Ints
     from llmtrace.synth.population import Population
-    from llmtrace.synth.service import Served
+    from llmtrace.synth.rates import Block
     from llmtrace.synth.workload import Workload
 
-__all__ = ["frames"]
+__all__ = ["frames", "tables"]
 
-_ENDPOINTS = ("completion", "chat")
+_BLOCKS_AHEAD = 2
+_Columns = TypeVar("_Columns", Requests, Served)
+
+
+class _Drawn(NamedTuple):
+    """The requests of the sessions that begin in a block, and how many sessions they are."""
+
+    block: Block
+    requests: Requests
+    sessions: int
+
+
+class _Batch(NamedTuple):
+    """Requests in order of time, and what became of them, if anything serves them."""
+
+    requests: Requests
+    served: Served | None
+
+    @property
+    def rows(self) -> int:
+        return int(self.requests.time_us.size)
 
 
 def frames(workload: Workload) -> Iterator[pl.DataFrame]:
-    """The requests of a workload in canonical columns and order of time, a block at a time; empty frames are left out.
+    """The requests of a workload in canonical columns and order of time, a block at a time; empty frames are left out."""
+    return (frame_of(table) for table in tables(workload))
 
-    What is held at a time is one block and the turns that sessions begun in earlier ones still have before them.
+
+def tables(workload: Workload, rows: int = 1) -> Generator[pa.Table]:
+    """The same as Arrow tables with words as dictionaries; blocks are joined as long as they have no more than so many rows.
+
+    What is held at a time is a few blocks and the turns that sessions begun in earlier ones still have before them. Arrivals
+    are drawn ahead on a thread of their own; a block's do not depend on another's, so that nothing depends on the thread.
     """
     people = population(workload)
-    every = list(blocks(workload))
-    arrivals, service = Arrivals(workload, people, every[-1].end_us), Service(workload, people)
-    dress = _Dress(workload, people, every[0].start_us)
-    ahead, sessions = Requests.empty(0), 0
-    for block in every:
-        fresh, begun = arrivals.of(block)
+    start_us, end_us = span_us(workload)
+    dress = Dress(workload, people, start_us)
+    with closing(ahead(_drawn(workload, Arrivals(workload, people, end_us)), _BLOCKS_AHEAD)) as drawn:
+        for batch in _gathered(_served(workload, people, drawn), rows):
+            yield dress.table(*batch)
+
+
+def _drawn(workload: Workload, arrivals: Arrivals) -> Generator[_Drawn]:
+    for block in blocks(workload):
+        yield _Drawn(block, *arrivals.of(block))
+
+
+def _served(workload: Workload, people: Population, every: Iterable[_Drawn]) -> Iterator[_Batch]:
+    """The requests of one block of time after another, in order of time, and what becomes of them."""
+    service = Service(workload, people) if workload.service else None
+    later, sessions = Requests.empty(0), 0
+    for block, fresh, begun in every:
         fresh.session[:] += sessions
         sessions += begun
-        ahead = ahead.then(fresh)
-        due = ahead.time_us < block.end_us
-        now, ahead = ahead.take(due), ahead.take(~due)
-        now = now.take(np.argsort(now.time_us, kind="stable"))
-        if now.time_us.size:
-            yield dress.frame(now, service.serve(now, block))
+        known = later.then(fresh)
+        order = np.argsort(known.time_us, kind="stable")
+        due = int(np.searchsorted(known.time_us, block.end_us, sorter=order))
+        now, later = known.take(order[:due]), known.take(order[due:])
+        if due:
+            yield _Batch(now, service.serve(now, block) if service else None)
 
 
-class _Dress:
-    """Turns numbers into canonical columns."""
-
-    def __init__(self, workload: Workload, people: Population, start_us: int) -> None:
-        self._workload, self._people = workload, people
-        self._users = pl.Series(people.user_names)
-        self._models = pl.Series(people.model_names)
-        width = len(str(workload.instances))
-        self._instances = pl.Series([f"i{number + 1:0{width}}" for number in range(workload.instances)])
-        self._logged_us = start_us + int(workload.cached_from * workload.days * DAY_US)
-        self._rows = 0
-
-    def frame(self, requests: Requests, served: Served) -> pl.DataFrame:
-        """The canonical frame of rows that follow those of the last call."""
-        rows = requests.time_us.size
-        ids = np.arange(self._rows, self._rows + rows)
-        self._rows += rows
-        ok = pl.Series(requests.status == 0)
-        columns = {
-            "timestamp": pl.Series(requests.time_us).cast(TIMESTAMP),
-            "input_tokens": _only(requests.input_tokens, ok),
-            "output_tokens": _only(requests.output_tokens, ok),
-            "request_id": pl.Series(ids),
-            "user": self._users.gather(requests.user),
-            "model": self._models.gather(requests.model),
-            "instance": self._instances.gather(_only(served.instance, ok)),
-            "endpoint": pl.Series(_ENDPOINTS).gather(requests.chat),
-            "session": pl.Series(requests.session),
-            "turn": pl.Series(requests.turn).cast(COLUMNS["turn"].dtype),
-            "stream": pl.Series(requests.stream == 1),
-            "cached_tokens": _only(served.cached_tokens, ok & pl.Series(requests.time_us >= self._logged_us)),
-            "ttft_s": _only(served.ttft_ms, ok & pl.Series(requests.stream == 1)) / 1000,
-            "duration_s": pl.Series(served.duration_ms) / 1000,
-            "status": pl.Series(STATUSES).gather(requests.status),
-        }
-        if self._workload.block_size:
-            columns["block_hashes"] = _only(self._block_hashes(requests), ok)
-        return pl.DataFrame(columns).with_columns(pl.format("s{}", "session").alias("session"))
-
-    def _block_hashes(self, requests: Requests) -> pl.Series:
-        """Ids of the whole blocks of each input, equal where all text up to the block's end is."""
-        block, people = self._workload.block_size, self._people
-        stride = self._workload.profile.context_tokens // block + 1
-        shared = people.system_tokens[requests.app] // block
-        shared_first = (requests.app * self._workload.models + requests.model) * stride
-        shared_ids = people.system_tokens.size * self._workload.models * stride
-        own_first = shared_ids + requests.session * stride
-        ends = np.concatenate([[0], np.cumsum(requests.input_tokens // block)])
-        ids = np.empty(ends[-1], np.uint64)
-        _chains(ends, shared, shared_first, own_first, ids)
-        return cast("pl.Series", pl.from_arrow(pa.LargeListArray.from_arrays(ends, ids)))
+def _gathered(batches: Iterable[_Batch], rows: int) -> Iterator[_Batch]:
+    """Batches joined as long as they stay within that many rows, so that small ones do not become small row groups."""
+    waiting: list[_Batch] = []
+    for batch in batches:
+        if waiting and sum(one.rows for one in waiting) + batch.rows > rows:
+            yield _joined(waiting)
+            waiting = []
+        waiting.append(batch)
+    if waiting:
+        yield _joined(waiting)
 
 
-@njit(nogil=True, cache=True)
-def _chains(ends: Ints, shared: Ints, shared_first: Ints, own_first: Ints, ids: NDArray[np.uint64]) -> None:
-    """Each row's block ids: those of its application's prompt on its model, then its session's own."""
-    for row in range(shared.size):
-        for place in range(ends[row + 1] - ends[row]):
-            first = shared_first[row] if place < shared[row] else own_first[row]
-            ids[ends[row] + place] = first + place
+def _joined(batches: list[_Batch]) -> _Batch:
+    if len(batches) == 1:
+        return batches[0]
+    served = [batch.served for batch in batches if batch.served is not None]
+    return _Batch(_concatenated([batch.requests for batch in batches]), _concatenated(served) if served else None)
 
 
-def _only(values: Ints | pl.Series, known: pl.Series) -> pl.Series:
-    """The values where known, null elsewhere."""
-    return pl.select(pl.when(known).then(pl.Series(values))).to_series()
+def _concatenated(parts: list[_Columns]) -> _Columns:
+    return type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

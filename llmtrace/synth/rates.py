@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from llmtrace.synth.draws import Floats
     from llmtrace.synth.workload import Workload
 
-__all__ = ["DAY_US", "Block", "blocks"]
+__all__ = ["DAY_US", "Block", "blocks", "span_us"]
 
 DAY_US = 86_400_000_000
 SLOTS = 96
@@ -56,15 +56,20 @@ class Block:
 def blocks(workload: Workload) -> Iterator[Block]:
     """The blocks of a workload in order of time; their rows add up to its requests."""
     pieces = _pieces(workload)
-    first_us = (datetime.combine(workload.start, time()) - _EPOCH) // timedelta(microseconds=1)
-    length_us = DAY_US // pieces
-    noise = Lognormal(1.0, workload.profile.day_noise).table()
-    curves = [_day_curve(workload, day, noise) for day in range(workload.days)]
-    rows = _shares_of(workload.requests, np.concatenate(curves).reshape(-1, SLOTS // pieces))
+    first_us, _ = span_us(workload)
+    length_us, slots = DAY_US // pieces, SLOTS // pieces
+    curves = _day_curves(workload)
+    rows = _shares_of(workload.requests, curves.reshape(-1, slots))
     for index, count in enumerate(rows):
-        day, piece = divmod(index, pieces)
         start_us = first_us + index * length_us
-        yield Block(index, day, count, start_us, start_us + length_us, np.split(curves[day], pieces)[piece])
+        curve = curves[index * slots : (index + 1) * slots]
+        yield Block(index, index // pieces, count, start_us, start_us + length_us, curve)
+
+
+def span_us(workload: Workload) -> tuple[int, int]:
+    """When a workload starts and when it ends, microseconds since 1970."""
+    first_us = (datetime.combine(workload.start, time()) - _EPOCH) // timedelta(microseconds=1)
+    return first_us, first_us + workload.days * DAY_US
 
 
 def _pieces(workload: Workload) -> int:
@@ -72,14 +77,19 @@ def _pieces(workload: Workload) -> int:
     return next((pieces for pieces in _PIECES if rows_a_day <= pieces * _BLOCK_ROWS), _PIECES[-1])
 
 
-def _day_curve(workload: Workload, day: int, noise: Floats) -> Floats:
-    """Relative rate in each quarter hour of a day: the year's trend, the weekday, chance, and the hour."""
+def _day_curves(workload: Workload) -> Floats:
+    """Relative rate in each quarter hour of all days: the year's trend, the weekday, chance, and the hour."""
     profile = workload.profile
-    weekday = (workload.start + timedelta(days=day)).weekday()
-    chance = draw(noise, stream(workload.seed, _PURPOSE, day).random())
-    level = between(profile.volume, workload.progress(day)) * profile.weekdays[weekday] * chance
-    hours = profile.weekend_hours if weekday >= _SATURDAY else profile.hours
-    return _quarters(hours) * (level / sum(hours))
+    noise = Lognormal(1.0, profile.day_noise).table()
+    shapes = [(_quarters(hours), sum(hours)) for hours in (profile.hours, profile.weekend_hours)]
+    curves = np.empty((workload.days, SLOTS))
+    for day in range(workload.days):
+        weekday = (workload.start.weekday() + day) % len(profile.weekdays)
+        chance = draw(noise, stream(workload.seed, _PURPOSE, day).random())
+        level = between(profile.volume, workload.progress(day)) * profile.weekdays[weekday] * chance
+        quarters, total = shapes[weekday >= _SATURDAY]
+        curves[day] = quarters * (level / total)
+    return curves.ravel()
 
 
 def _quarters(hours: Sequence[float]) -> Floats:

@@ -33,6 +33,7 @@ class Workload:
         start: the first day, in UTC.
         block_size: tokens per block of `block_hashes`; 0 leaves the column out.
         cached_from: share of the days (0 to 1) before which `cached_tokens` is null, "not logged".
+        service: whether instances serve the requests; if not, there are no columns of instances, cached tokens and latencies.
         profile: the shape of the workload.
 
     Raises:
@@ -48,6 +49,7 @@ class Workload:
     start: date = date(2025, 4, 11)
     block_size: int = 512
     cached_from: float = 0.0
+    service: bool = True
     profile: Profile = field(default=PAPER_YEAR, repr=False)
 
     def __post_init__(self) -> None:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import gzip
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
-import polars as pl
 import pyarrow.parquet as pq
 
 from llmtrace.errors import OutputError, UsageError
-from llmtrace.synth.frames import frames
+from llmtrace.synth.ahead import ahead
+from llmtrace.synth.dressing import frame_of
+from llmtrace.synth.frames import tables
 from llmtrace.synth.layouts import LAYOUTS
 from llmtrace.trace.store import ROW_GROUP_ROWS, Footer, Store, refuse_existing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
+
+    import polars as pl
+    import pyarrow as pa
 
     from llmtrace.synth.layouts import Layout
     from llmtrace.synth.workload import Workload
 
-    Append: TypeAlias = Callable[[pl.DataFrame], int]
+    Append: TypeAlias = Callable[[pa.Table], int]
 
 __all__ = ["CANONICAL", "Partition", "write"]
 
@@ -69,10 +72,10 @@ def write(
         workload = replace(workload, block_size=foreign.block_size or 0)
         sink = _foreign_file(destination, foreign, datetime.combine(workload.start, time()), force=force)
     done = written = 0
-    with sink as append:
-        for frame in _ahead(_gathered(frames(workload), FRAME_ROWS)):
-            written += append(frame)
-            done += frame.height
+    with sink as append, closing(ahead(tables(workload, FRAME_ROWS))) as made:
+        for table in made:
+            written += append(table)
+            done += table.num_rows
             if progress is not None:
                 progress(done, workload.requests)
     return written
@@ -95,16 +98,16 @@ def _trace(workload: Workload, destination: Path, partition: Partition, *, force
     chosen = ("day" if by_day else "month") if partition == "auto" else partition
     with Store(destination, chosen, Footer("utc", workload.block_size or None, synthetic=True), force=force) as store:
 
-        def append(frame: pl.DataFrame) -> int:
-            store.append(frame)
-            return frame.height
+        def append(table: pa.Table) -> int:
+            store.append(table)
+            return int(table.num_rows)
 
         yield append
 
 
 @contextmanager
 def _foreign_file(destination: Path, layout: Layout, start: datetime, *, force: bool) -> Iterator[Append]:
-    """Give the function that appends canonical frames and counts their rows; the file takes its place when the last one is in."""
+    """Give the function that appends canonical tables and counts their rows; the file takes its place when the last one is in."""
     refuse_existing(destination, force=force)
     if destination.is_dir():
         raise OutputError(f"{destination} is a folder", f"The layout {layout.name} is one file: give a name for it.")
@@ -116,7 +119,7 @@ def _foreign_file(destination: Path, layout: Layout, start: datetime, *, force: 
                 _opened(written, packed=destination.suffix == ".gz") as file,
                 closing(_Parquet(file) if layout.kind == "parquet" else _Text(file, layout)) as sheet,
             ):
-                yield lambda frame: sheet.append(layout.rows(frame, start))
+                yield lambda table: sheet.append(layout.rows(frame_of(table), start))
             # Another run may have put something there in the meantime.
             refuse_existing(destination, force=force)
             written.replace(destination)
@@ -175,24 +178,3 @@ class _Parquet:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
-
-
-def _ahead(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The frames, each next one in the making while the last is written."""
-    with ThreadPoolExecutor(max_workers=1) as other:
-        coming = other.submit(next, frames, None)
-        while (frame := coming.result()) is not None:
-            coming = other.submit(next, frames, None)
-            yield frame
-
-
-def _gathered(blocks: Iterable[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
-    """Blocks joined as long as they stay within that many rows, so that small ones do not become small row groups."""
-    waiting: list[pl.DataFrame] = []
-    for block in blocks:
-        if waiting and sum(frame.height for frame in waiting) + block.height > rows:
-            yield pl.concat(waiting)
-            waiting = []
-        waiting.append(block)
-    if waiting:
-        yield pl.concat(waiting)

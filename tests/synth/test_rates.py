@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmtrace.synth.rates import DAY_US, blocks
+from llmtrace.synth.rates import DAY_US, blocks, span_us
 from llmtrace.synth.workload import Workload
 
 
@@ -27,6 +27,7 @@ def test_blocks_tile_the_days_and_are_small(requests: int, pieces: int) -> None:
     assert len(every) == 2 * pieces
     assert every[0].start_us == datetime(2025, 4, 11).timestamp() * 1e6 - datetime(1970, 1, 1).timestamp() * 1e6
     assert every[-1].end_us - every[0].start_us == 2 * DAY_US
+    assert span_us(workload) == (every[0].start_us, every[-1].end_us)
     assert all(one.end_us == other.start_us for one, other in pairwise(every))
     assert [block.day for block in every] == [0] * pieces + [1] * pieces
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -9,7 +12,8 @@ import pytest
 
 from llmtrace.errors import OutputError, UsageError
 from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA
-from llmtrace.synth.frames import frames
+from llmtrace.synth.dressing import frame_of
+from llmtrace.synth.frames import frames, tables
 from llmtrace.synth.layouts import LAYOUTS
 from llmtrace.synth.workload import Workload
 from llmtrace.synth.writing import Partition, write
@@ -29,6 +33,27 @@ def test_however_it_is_cut_the_requests_are_the_same(tmp_path: Path, partition: 
     assert write(WORKLOAD, tmp_path / "trace", partition=partition) == 800
     assert len(list((tmp_path / "trace").rglob("*.parquet"))) == folders
     assert stored(tmp_path / "trace").equals(pl.concat(frames(WORKLOAD)))
+
+
+@pytest.mark.parametrize("rows", [1, 100, 10_000])
+@pytest.mark.parametrize("most", [1, 5])
+def test_however_many_are_drawn_ahead_and_joined_the_requests_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, rows: int, most: int
+) -> None:
+    monkeypatch.setattr("llmtrace.synth.frames._BLOCKS_AHEAD", most)
+    made = [frame_of(table) for table in tables(WORKLOAD, rows)]
+    assert pl.concat(made).equals(pl.concat(frames(WORKLOAD)))
+    assert all(one.height + other.height > rows for one, other in pairwise(made))
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_threads_change_no_byte(tmp_path: Path, threads: str) -> None:
+    write(WORKLOAD, tmp_path / "here.parquet")
+    command = [sys.executable, "-m", "llmtrace", "generate", str(tmp_path / "there.parquet")]
+    command += ["--requests", "800", "--days", "40", "--seed", "2", "--quiet"]
+    limits = dict.fromkeys(("POLARS_MAX_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), threads)
+    subprocess.run(command, check=True, env=os.environ | limits)
+    assert (tmp_path / "there.parquet").read_bytes() == (tmp_path / "here.parquet").read_bytes()
 
 
 def test_many_requests_a_day_make_a_folder_per_day(tmp_path: Path) -> None:
