@@ -45,6 +45,12 @@ class Size:
     cached_from: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of the days before which cached tokens are not logged.", **_COLUMNS)
     ] = 0.0
+    unserved: Annotated[
+        bool,
+        typer.Option(
+            "--no-service", help="Leave out instances, cached tokens and latencies, and the time they take.", **_COLUMNS
+        ),
+    ] = False
 
     def workload(self) -> "Workload":
         """The workload that these options describe.
@@ -54,6 +60,8 @@ class Size:
         """
         from llmtrace.synth.workload import Workload
 
+        if self.unserved and self.instances:
+            raise UsageError("--no-service --instances: nothing is served, so there are no instances", "Give one of them.")
         return Workload(
             requests=200_000 if self.requests is None else self.requests,
             days=self.days,
@@ -64,6 +72,7 @@ class Size:
             start=self.start.date(),
             block_size=self.block_size,
             cached_from=self.cached_from,
+            service=not self.unserved,
         )
 
 

@@ -43,6 +43,7 @@ class Layout:
         newline: what ends a line.
         last_newline: whether the last line has it too.
         block_size: tokens per block if it holds prefix blocks, which the trace must then have.
+        served: whether it has columns of what only service gives.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Layout:
     newline: str = "\n"
     last_newline: bool = True
     block_size: int | None = None
+    served: bool = False
 
 
 def _azure_2023(frame: pl.DataFrame, _: datetime) -> pl.DataFrame:
@@ -221,11 +223,11 @@ LAYOUTS: Mapping[str, Layout] = {
         Layout("azure-2024", "Azure LLM inference traces of 2024", "csv", _azure_2024),
         Layout("azure-lmm", "Azure multimodal trace of 2025", "csv", _azure_lmm),
         Layout("burstgpt-v1", "BurstGPT, first release", "csv", _burstgpt_v1),
-        Layout("burstgpt-v2", "BurstGPT, second release", "csv", _burstgpt_v2),
+        Layout("burstgpt-v2", "BurstGPT, second release", "csv", _burstgpt_v2, served=True),
         Layout("mooncake", "Mooncake", "jsonl", _mooncake, block_size=MOONCAKE_BLOCK_TOKENS),
-        Layout("chutes", "Chutes", "parquet", _chutes),
-        Layout("csv", "some gateway's CSV log", "csv", _gateway_csv),
-        Layout("jsonl", "some gateway's JSON log", "jsonl", _gateway_jsonl),
+        Layout("chutes", "Chutes", "parquet", _chutes, served=True),
+        Layout("csv", "some gateway's CSV log", "csv", _gateway_csv, served=True),
+        Layout("jsonl", "some gateway's JSON log", "jsonl", _gateway_jsonl, served=True),
     )
 }
 """Every foreign layout by name."""

@@ -37,7 +37,7 @@ class Workload:
         profile: the shape of the workload.
 
     Raises:
-        UsageError: if a parameter is out of its range; the message names its option.
+        UsageError: if a parameter is out of its range, or means nothing beside another; the message names its option.
     """
 
     requests: int = 200_000
@@ -68,6 +68,8 @@ class Workload:
         if self.block_size:
             _within("--block-size", self.block_size, SMALLEST_BLOCK_TOKENS, self.profile.context_tokens)
         _within("--cached-from", self.cached_from, 0, 1)
+        if self.cached_from and not self.service:
+            raise UsageError("--no-service --cached-from: nothing is served, so nothing is cached", "Give one of them.")
         if self.start < EARLIEST or (LATEST - self.start).days < self.days:
             raise UsageError(
                 f"--start {self.start}: so many days from there do not lie between {EARLIEST} and {LATEST}",

@@ -62,7 +62,7 @@ def write(
         How many requests were written; a foreign layout may have no place for those that failed.
 
     Raises:
-        UsageError: if there is no such layout, or the workload has not the blocks that it needs.
+        UsageError: if there is no such layout, or the workload has not the blocks or the service that it needs.
         OutputError: if the destination is in the way or cannot be written.
     """
     if layout == CANONICAL:
@@ -86,6 +86,8 @@ def _checked(layout: str, workload: Workload, partition: Partition) -> Layout:
         raise UsageError(f"--layout {layout}: there is no such layout", f"Choose one of: {', '.join((CANONICAL, *LAYOUTS))}.")
     if partition not in {"auto", "none"}:
         raise UsageError(f"--partition {partition}: the layout {layout} is one file", "Leave --partition out.")
+    if LAYOUTS[layout].served and not workload.service:
+        raise UsageError(f"--no-service: the layout {layout} has columns of latencies", "Leave --no-service out.")
     needed = LAYOUTS[layout].block_size
     if needed is not None and needed != workload.block_size:
         raise UsageError(f"--layout {layout}: its blocks have {needed} tokens", f"Give --block-size {needed}, or leave it out.")

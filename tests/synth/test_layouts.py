@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import re
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -15,6 +16,7 @@ from polars.testing import assert_frame_equal
 
 from llmtrace.commands.generate import generate
 from llmtrace.engine.survey import survey
+from llmtrace.errors import UsageError
 from llmtrace.formats.layout import ReadOptions
 from llmtrace.synth.frames import frames
 from llmtrace.synth.layouts import LAYOUTS
@@ -290,6 +292,22 @@ def test_our_reader_understands_what_is_written(written: Callable[[str], Path], 
     )
     assert opened.clock == ("relative" if name in {"burstgpt-v1", "burstgpt-v2", "mooncake", "chutes"} else "utc")
     assert all(part.intake(opened.columns).collect().item(0, "bad_rows") == 0 for part in opened.parts())
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_without_service_a_layout_is_the_same_or_refused(
+    tmp_path: Path, written: Callable[[str], Path], trace: pl.DataFrame, name: str
+) -> None:
+    path, unserved = tmp_path / "unserved", replace(WORKLOAD, service=False, cached_from=0.0)
+    needs = {"instance", "cached_tokens", "ttft_s", "duration_s"}
+    try:
+        LAYOUTS[name].rows(trace.drop(needs), datetime(2025, 4, 11))
+    except pl.exceptions.ColumnNotFoundError:
+        with pytest.raises(UsageError, match=f"--no-service: the layout {name}"):
+            write(unserved, path, layout=name)
+    else:
+        write(unserved, path, layout=name)
+        assert path.read_bytes() == written(name).read_bytes()
 
 
 def test_gzip_is_transparent_and_repeatable(tmp_path: Path, written: Callable[[str], Path]) -> None:
