@@ -36,6 +36,8 @@ __all__ = ["PARTITIONS", "Footer", "Partition", "Store", "refuse_existing"]
 Partition: TypeAlias = Literal["day", "month", "none"]
 PARTITIONS: tuple[Partition, ...] = ("day", "month", "none")
 ROW_GROUP_ROWS = 500_000
+_BATCH_ROWS = 16_384
+"""Values written at once: the words of a dictionary are looked through for the least and the greatest each time."""
 _RISING = ("timestamp", "input_tokens", "request_id")
 """Columns of which the differences between neighbours take less room, and less time, than a dictionary."""
 _HASHES, _HASH = "block_hashes", "block_hashes.list.element"
@@ -175,6 +177,7 @@ class Store:
             compression="zstd",
             sorting_columns=order,
             store_schema=False,
+            write_batch_size=_BATCH_ROWS,
             **self._encodings(schema),
         )
         writer.add_key_value_metadata(self._footer.metadata())
