@@ -295,6 +295,20 @@ def test_our_reader_understands_what_is_written(written: Callable[[str], Path], 
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
+def test_rows_are_the_same_in_however_many_pieces_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: Callable[[str], Path], name: str
+) -> None:
+    whole, pieces = written(name), tmp_path / "pieces.gz"
+    monkeypatch.setattr("llmtrace.synth.writing.FRAME_ROWS", 100)
+    write(WORKLOAD, pieces, layout=name)
+    unpacked = gzip.decompress(pieces.read_bytes())
+    if LAYOUTS[name].kind == "parquet":
+        assert pl.read_parquet(unpacked).equals(pl.read_parquet(whole))
+    else:
+        assert unpacked == whole.read_bytes()
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
 def test_without_service_a_layout_is_the_same_or_refused(
     tmp_path: Path, written: Callable[[str], Path], trace: pl.DataFrame, name: str
 ) -> None:
@@ -316,6 +330,8 @@ def test_gzip_is_transparent_and_repeatable(tmp_path: Path, written: Callable[[s
     packed = (tmp_path / "one" / "log.jsonl.gz").read_bytes()
     assert packed == (tmp_path / "other" / "log.jsonl.gz").read_bytes()
     assert gzip.decompress(packed) == written("jsonl").read_bytes()
+    plain, unpacked = (survey(open_trace([str(path)])) for path in (written("jsonl"), tmp_path / "one" / "log.jsonl.gz"))
+    assert_frame_equal(*(pl.concat([part.frame(plain.columns).collect() for part in one.parts()]) for one in (plain, unpacked)))
 
 
 def test_the_command_offers_every_layout() -> None:
