@@ -12,7 +12,7 @@ import numpy as np
 
 from llmtrace.replay.kernels import kernel
 
-__all__ = ["Bits", "add", "discard", "greatest", "is_empty", "new_bits"]
+__all__ = ["Bits", "add", "discard", "greatest", "highest", "is_empty", "new_bits"]
 
 _ONE, _SIX, _LOW = np.uint64(1), np.uint64(6), np.uint64(63)
 
@@ -68,13 +68,13 @@ def greatest(bits: Bits) -> int:
     """The greatest integer of a set that is not empty."""
     place = 0
     for level in range(bits.starts.size - 1, -1, -1):
-        place = 64 * place + _highest(bits.words[bits.starts[level] + place])
+        place = 64 * place + highest(bits.words[bits.starts[level] + place])
     return place
 
 
 @kernel
-def _highest(word: np.uint64) -> int:
-    """The place of the highest bit that is set."""
+def highest(word: np.uint64) -> int:
+    """The place of the highest bit that is set, of a word that is not 0."""
     place = 0
     for step in (32, 16, 8, 4, 2, 1):
         if word >> np.uint64(step) != 0:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llmtrace.replay.cache.policy import ABSENT, evict, free, hit, insert, miss, pauses
+from llmtrace.replay.cache.fetch import fetch
+from llmtrace.replay.cache.policy import ABSENT, evict, expect, free, hit, insert, miss, pauses
 from llmtrace.replay.cache.queues import NONE
 from llmtrace.replay.kernels import kernel
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _NEXT, _USED, _CAPACITY, _LEAVES = range(4)
 """How far a replay is: the next use or request, and what the cache holds; of leaves also what it may hold, and their number."""
+_AHEAD = 16
+"""Uses ahead for which what is known of an object is brought near: memory answers in the time of about so many."""
 
 __all__ = ["replay_blocks", "replay_leaves", "replay_objects"]
 
@@ -42,6 +45,9 @@ def replay_objects(policy: Any, ids: Ids, sizes: Sizes, capacity: int, held: Siz
         if pauses(policy):
             progress[_NEXT], progress[_USED] = now, used
             return
+        if now + _AHEAD < ids.size:
+            fetch(held, ids[now + _AHEAD])
+            expect(policy, ids[now + _AHEAD])
         one, size = ids[now], sizes[now]
         was = held[one]
         found[now] = was

@@ -9,6 +9,7 @@ The replay loop keeps what is in the cache, and its sizes. A policy keeps an ord
   has for each object a number that is positive where the object must stay: then another is to be found, or `NONE`;
 - `insert(policy, now, one, size)`: it comes in.
 - `free(policy, one)`: it is in the cache and no longer pinned; only for policies that put pinned objects aside.
+- `expect(policy, one)`: it will be used soon; only for policies that gain by having what they know of it brought near.
 - `pauses(policy)`: whether the loop shall stop before the next request, and go on when it is called again; only for policies that
   have something to do outside compiled code.
 
@@ -25,7 +26,7 @@ from numba.extending import overload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ABSENT", "Kernels", "evict", "free", "hit", "implement", "insert", "miss", "pauses"]
+__all__ = ["ABSENT", "Kernels", "evict", "expect", "free", "hit", "implement", "insert", "miss", "pauses"]
 
 ABSENT = -1
 """The size of an object that is not in the cache."""
@@ -47,6 +48,7 @@ class Kernels(NamedTuple):
     evict: Any
     insert: Any
     free: Any = _nothing
+    expect: Any = _nothing
     pauses: Any = _never
 
 
@@ -58,7 +60,8 @@ def implement(state: type, **kernels: Callable[..., Any]) -> None:
 
     Args:
         state: a named tuple of arrays.
-        **kernels: plain functions named `hit`, `miss`, `evict`, `insert`, and `free` and `pauses` if the policy wants them.
+        **kernels: plain functions named `hit`, `miss`, `evict`, `insert`, and `free`, `expect` and `pauses` if the policy wants
+            them.
     """
     _KERNELS[state] = Kernels(**kernels)
 
@@ -88,6 +91,11 @@ def free(policy: Any, one: int) -> None:
     raise NotImplementedError
 
 
+def expect(policy: Any, one: int) -> None:
+    """An object will be used soon; compiled code only."""
+    raise NotImplementedError
+
+
 def pauses(policy: Any) -> bool:
     """Whether the loop shall stop before the next request; compiled code only."""
     raise NotImplementedError
@@ -98,10 +106,14 @@ def _kernel_of(policy: Any, name: str) -> Any:
     return getattr(_KERNELS[policy.instance_class], name)
 
 
-# Numba reads the names of the arguments, and strictly their annotations too, but a policy's functions annotate their state.
-overload(hit, strict=False)(lambda policy, now, one, was, size: _kernel_of(policy, "hit"))  # noqa: ARG005
-overload(miss, strict=False)(lambda policy, now, one, size: _kernel_of(policy, "miss"))  # noqa: ARG005
-overload(evict, strict=False)(lambda policy, now, incoming, held, pinned: _kernel_of(policy, "evict"))  # noqa: ARG005
-overload(insert, strict=False)(lambda policy, now, one, size: _kernel_of(policy, "insert"))  # noqa: ARG005
-overload(free, strict=False)(lambda policy, one: _kernel_of(policy, "free"))  # noqa: ARG005
-overload(pauses, strict=False)(lambda policy: _kernel_of(policy, "pauses"))
+# Strictly, Numba would read the annotations of the arguments too, but a policy's functions annotate their state. Inlined, because
+# to hand a policy's arrays over costs more than most kernels do.
+_options: dict[str, Any] = {"strict": False, "jit_options": {"forceinline": True}}
+
+overload(hit, **_options)(lambda policy, now, one, was, size: _kernel_of(policy, "hit"))  # noqa: ARG005
+overload(miss, **_options)(lambda policy, now, one, size: _kernel_of(policy, "miss"))  # noqa: ARG005
+overload(evict, **_options)(lambda policy, now, incoming, held, pinned: _kernel_of(policy, "evict"))  # noqa: ARG005
+overload(insert, **_options)(lambda policy, now, one, size: _kernel_of(policy, "insert"))  # noqa: ARG005
+overload(free, **_options)(lambda policy, one: _kernel_of(policy, "free"))  # noqa: ARG005
+overload(expect, **_options)(lambda policy, one: _kernel_of(policy, "expect"))  # noqa: ARG005
+overload(pauses, **_options)(lambda policy: _kernel_of(policy, "pauses"))

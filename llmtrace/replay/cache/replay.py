@@ -9,7 +9,21 @@ import numpy as np
 
 from llmtrace.errors import InputError, UsageError
 from llmtrace.replay.cache.loops import replay_blocks, replay_leaves, replay_objects
-from llmtrace.replay.cache.policies import arc, belady, belady_size, clock, fifo, fifo_leaves, gdsf, lfu, lhd, lru, s3fifo, sieve
+from llmtrace.replay.cache.policies import (
+    arc,
+    belady,
+    belady_size,
+    clock,
+    fifo,
+    fifo_leaves,
+    gdsf,
+    gdsf_leaves,
+    lfu,
+    lhd,
+    lru,
+    s3fifo,
+    sieve,
+)
 from llmtrace.replay.cache.policy import ABSENT
 
 if TYPE_CHECKING:
@@ -34,7 +48,7 @@ POLICIES: dict[str, Callable[[Stream, int], Any]] = {
 }
 """What makes an empty cache of each policy."""
 
-OF_LEAVES: dict[str, Callable[[Stream, int], Any]] = {"fifo": fifo_leaves.new}
+OF_LEAVES: dict[str, Callable[[Stream, int], Any]] = {"fifo": fifo_leaves.new, "gdsf": gdsf_leaves.new}
 """Those that have another form where only leaves may go."""
 
 ORACLES = frozenset({"belady", "belady-size"})

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from llmtrace.replay.cache.fetch import fetch
 from llmtrace.replay.cache.policy import implement
 from llmtrace.replay.cache.queues import FRONT, NONE, TAIL, new_queues, push, unlink
 from llmtrace.replay.kernels import kernel
@@ -118,4 +119,8 @@ def _insert(policy: ARC, now: int, one: int, size: int) -> None:
     _enter(policy, _T1 if policy.found[0] == _OUT else _T2, one, size)
 
 
-implement(ARC, hit=_hit, miss=_miss, evict=_evict, insert=_insert)
+def _expect(policy: ARC, one: int) -> None:
+    fetch(policy.links, one)
+
+
+implement(ARC, hit=_hit, miss=_miss, evict=_evict, insert=_insert, expect=_expect)

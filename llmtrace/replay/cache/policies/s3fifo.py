@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from llmtrace.replay.cache.fetch import fetch
 from llmtrace.replay.cache.policy import implement
 from llmtrace.replay.cache.queues import NONE, TAIL, new_queues, push, unlink
 from llmtrace.replay.cache.rings import QUEUED, append, new_rings, take
@@ -161,4 +162,8 @@ def _insert(policy: S3FIFO, now: int, one: int, size: int) -> None:
     policy.totals[queue] += size
 
 
-implement(S3FIFO, hit=_hit, miss=_miss, evict=_evict, insert=_insert, free=_free)
+def _expect(policy: S3FIFO, one: int) -> None:
+    fetch(policy.links, one)
+
+
+implement(S3FIFO, hit=_hit, miss=_miss, evict=_evict, insert=_insert, free=_free, expect=_expect)
