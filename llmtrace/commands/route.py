@@ -11,8 +11,12 @@ from llmtrace.errors import UsageError
 from llmtrace.options import Reading, Writing
 
 if TYPE_CHECKING:
+    from llmtrace.engine.aside import Aside
+    from llmtrace.engine.ordered import Ordered
     from llmtrace.replay.cache.capacity import Capacity
+    from llmtrace.replay.route.passes import Pass
     from llmtrace.replay.route.question import Question
+    from llmtrace.trace import Trace
 
 __all__ = ["route"]
 
@@ -150,23 +154,31 @@ def route(reading: Reading, writing: Writing, routing: Routing, reconstructing: 
     """
     from llmtrace.commands.measuring import deliver
     from llmtrace.engine.aside import Aside
-    from llmtrace.engine.ordered import in_order
-    from llmtrace.engine.progress import progress_bar
+    from llmtrace.replay.route.passes import Routing
     from llmtrace.report import writers
 
     question = routing.question(reconstructing)
     writers.check(writing.target(), question.name)
     trace = reading.open()
-    question, gatherer = question.of_trace(trace)
+    asked = Routing(question, trace, reading.threads)
     with Aside() as aside:
-        with progress_bar(quiet=writing.quiet) as progress:
-            ordered = in_order(trace, gatherer.columns, progress=progress, prepare=gatherer.prepare)
-            for frame in ordered:
-                aside.run(gatherer.add, frame)
-        with progress_bar(quiet=writing.quiet) as progress:
-            told = aside.watched(progress)
-            result = aside.run(question.answer, gatherer.gathered(), gatherer, threads=reading.threads, progress=told)
+        for one in asked.passes():
+            ordered = _gone_through(trace, one, aside, quiet=writing.quiet)
+        result = aside.run(asked.answer)
     deliver(ordered.complete(result), writing)
+
+
+def _gone_through(trace: "Trace", one: "Pass", aside: "Aside", *, quiet: bool) -> "Ordered":
+    """Give all frames of the trace to what goes through it."""
+    from llmtrace.engine.ordered import in_order
+    from llmtrace.engine.progress import progress_bar
+
+    with progress_bar(quiet=quiet) as progress:
+        rows, told = (None, aside.watched(progress)) if one.tells else (progress, aside.watched(None))
+        ordered = in_order(trace, one.columns, progress=rows, prepare=one.prepare)
+        for frame in ordered:
+            aside.run(one.add, frame, told)
+    return ordered
 
 
 def _listed(values: list[str]) -> list[str]:

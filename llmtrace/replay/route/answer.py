@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from llmtrace.replay.route.cell import UNLIMITED
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from llmtrace.replay.route.cell import Outcome
-    from llmtrace.replay.route.gather import Gathered, Gatherer
+    from llmtrace.replay.route.gather import Gatherer
+    from llmtrace.replay.route.passes import Known
     from llmtrace.replay.route.question import Question
-    from llmtrace.replay.route.stream import Stream
     from llmtrace.result import Scalar
 
 __all__ = ["Found", "answer"]
@@ -34,22 +33,20 @@ class Found(NamedTuple):
     """What was replayed, and what it gave.
 
     Attributes:
-        gathered: the requests.
-        gatherer: what has gathered them.
-        stream: the requests as the cells had them.
+        known: how much there is.
+        gatherer: what has gathered the requests.
         ideal: one instance without limit.
         outcomes: the cells; the last is the largest of its policy.
         tried: the cells of a search.
-        handed_over: what became of the requests on decode instances, and the stream there.
+        handed_over: what became of the requests on decode instances.
     """
 
-    gathered: Gathered
+    known: Known
     gatherer: Gatherer
-    stream: Stream
     ideal: Outcome
     outcomes: Sequence[Outcome]
     tried: Sequence[Outcome]
-    handed_over: tuple[Outcome, Stream] | None
+    handed_over: Outcome | None
 
 
 def answer(question: Question, found: Found) -> Result:
@@ -61,11 +58,11 @@ def answer(question: Question, found: Found) -> Result:
         for one in found.outcomes
         if (one.cell.instances, one.cell.capacity_tokens) == (largest.instances, largest.capacity_tokens)
     ]
-    compared = tradeoff(at_largest, found.stream, moving)
+    compared = tradeoff(at_largest, found.known.extent, moving)
     tables = {
-        "tradeoff": tradeoff(found.outcomes, found.stream, moving),
+        "tradeoff": tradeoff(found.outcomes, found.known.extent, moving),
         "largest": compared.select(_SHOWN),
-        "load": load(at_largest, found.stream),
+        "load": load(at_largest, found.known.extent),
     }
     scalars = {**_scalars(question, found), **_reference(found, compared), **_handed_over(found, moving)}
     if question.search:
@@ -85,18 +82,18 @@ def answer(question: Question, found: Found) -> Result:
 
 
 def _scalars(question: Question, found: Found) -> dict[str, Scalar]:
-    routed = len(found.stream.requests)
-    tokens = int(found.stream.input_tokens.sum(dtype=np.int64))
+    extent = found.known.extent
+    routed, tokens = extent.requests, extent.input_tokens
     return {
-        "requests": found.gathered.total,
+        "requests": found.known.total,
         "routed_requests": routed,
         "policies": len(question.rules),
         "sessions_or_blocks": found.ideal.objects,
-        "users": found.stream.users if found.gatherer.knows_users else None,
+        "users": extent.users if found.gatherer.knows_users else None,
         "input_tokens": tokens if routed else None,
         "working_set_tokens": found.ideal.logical_tokens if routed else None,
         "ideal_token_hit_ratio": int(found.ideal.books.counts[HIT_TOKENS]) / tokens if tokens else None,
-        "samples": found.stream.samples,
+        "samples": extent.samples,
     }
 
 
@@ -119,7 +116,7 @@ def _searched(found: Found, moving: Moving, give_up: float) -> pl.DataFrame:
     """A row for each weighting that was tried, by imbalance."""
     usual = defaults("score")
     weights = pl.DataFrame([{**usual, **dict(one.cell.rule.parameters)} for one in found.tried], schema=list(usual))
-    tried = pl.concat([tradeoff(found.tried, found.stream, moving).select(_SHOWN), weights], how="horizontal")
+    tried = pl.concat([tradeoff(found.tried, found.known.extent, moving).select(_SHOWN), weights], how="horizontal")
     ranked = pareto(tried)
     taken = recommended(ranked, give_up)["policy"].to_list()
     return ranked.select(*_SHOWN, "is_on_front", pl.col("policy").is_in(taken).alias("is_recommended"), *usual)
@@ -139,12 +136,11 @@ def _handed_over(found: Found, moving: Moving) -> dict[str, Scalar]:
     """What goes from prefill to decode instances, and how even those are; nothing where instances do both."""
     if found.handed_over is None:
         return {}
-    outcome, stream = found.handed_over
-    tokens = int(stream.input_tokens.sum(dtype=np.int64))
+    outcome, extent = found.handed_over, found.known.handed
+    requests, tokens = extent.requests, extent.input_tokens
     unequal = imbalance(outcome.books.rates.sum(axis=0))
-    requests = len(stream.requests)
     seconds, size = moving.seconds(tokens), moving.bytes(tokens)
-    span_s = float(stream.requests.arrival_us[-1] - stream.requests.arrival_us[0]) / 1e6 if requests else 0.0
+    span_s = float(extent.last_us - extent.first_us) / 1e6
     return {
         "decode_instances": outcome.cell.instances,
         "decode_imbalance_ratio": unequal["imbalance_ratio"],

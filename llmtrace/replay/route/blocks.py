@@ -15,20 +15,25 @@ import numpy as np
 from llmtrace.replay.kernels import kernel
 from llmtrace.replay.route.copies import (
     ABSENT,
+    FRONT,
     INSTANCE,
     NEXT,
     NONE,
+    OBJECT,
     SIZE,
     Copies,
     add,
     find,
+    give_back,
     grown,
     is_full,
     new_copies,
     place_behind,
     place_first,
+    take_out,
 )
 from llmtrace.replay.route.eviction import LRU, evict, use
+from llmtrace.replay.route.memory import at_least
 from llmtrace.replay.route.store import implement
 from llmtrace.replay.route.view import CAPACITY, note
 
@@ -38,24 +43,28 @@ if TYPE_CHECKING:
     from llmtrace.replay.route.stream import Stream
     from llmtrace.replay.route.view import View
 
-    Ids = npt.NDArray[np.uint32]
     Offsets = npt.NDArray[np.int64]
+    Flags = npt.NDArray[np.bool_]
 
-__all__ = ["Blocks", "Prompts", "more", "new"]
+__all__ = ["Blocks", "Prompts", "copy_of", "new"]
 
 
 class Prompts(NamedTuple):
     """The blocks of prompts.
 
     Attributes:
-        ids: the blocks of all requests, from the first block of each prompt to the last; dense numbers.
+        ids: the blocks of all requests, from the first block of each prompt to the last; dense numbers, or their places.
         offsets: where those of each request begin, and where the last end.
         block_tokens: tokens of a block; the last of a prompt may have fewer.
+        is_last: whether each is the last use of its block.
+        places: how many places blocks have taken so far.
     """
 
-    ids: Ids
+    ids: Any
     offsets: Offsets
     block_tokens: int
+    is_last: Flags = np.zeros(0, np.bool_)
+    places: int = 0
 
 
 class Blocks(NamedTuple):
@@ -64,8 +73,10 @@ class Blocks(NamedTuple):
     Attributes:
         copies: where they are.
         order: the order of eviction, one of `eviction.ORDERS`.
-        ids: the blocks of all requests, from the first block of each prompt to the last.
+        is_bounded: whether a block that nobody will ask for any more takes room from others.
+        ids: the places of the blocks of all requests of the slab, from the first block of each prompt to the last.
         offsets: where those of each request begin, and where the last end.
+        is_last: whether each is the last use of its block.
         input_tokens: int32, the prompt of each request.
         block_tokens: tokens of a block.
         leading: int32 of shape (instances,), room: leading blocks that an instance holds.
@@ -76,8 +87,10 @@ class Blocks(NamedTuple):
 
     copies: Copies
     order: int
+    is_bounded: bool
     ids: Any
     offsets: Any
+    is_last: Any
     input_tokens: Any
     block_tokens: int
     leading: Any
@@ -85,27 +98,37 @@ class Blocks(NamedTuple):
     rows: Any
     spread: Any
 
+    def fed(self, stream: Stream) -> Blocks:
+        """The same caches before the next slab."""
+        prompts: Any = stream.prompts
+        longest = int(np.diff(prompts.offsets).max(initial=0))
+        return self._replace(
+            copies=self.copies._replace(heads=at_least(self.copies.heads, prompts.places, NONE)),
+            ids=prompts.ids,
+            offsets=prompts.offsets,
+            is_last=prompts.is_last,
+            input_tokens=stream.requests.input_tokens,
+            behind=at_least(self.behind, longest),
+            rows=at_least(self.rows, longest),
+        )
 
-def new(stream: Stream, prompts: Prompts, instances: int, order: int) -> Blocks:
+    def more(self, now: int) -> Blocks:
+        """The same caches with room for request `now`."""
+        return self._replace(copies=grown(self.copies, int(self.offsets[now + 1] - self.offsets[now])))
+
+    def closed(self) -> Any:
+        """What `spread` is in the end."""
+        return self.spread
+
+
+def new(block_tokens: int, instances: int, order: int, *, is_bounded: bool = True) -> Blocks:
     """Empty caches."""
-    objects, longest = int(prompts.ids.max(initial=0)) + 1, int(np.diff(prompts.offsets).max(initial=0))
+    places, numbers, flags = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    leading, spread = np.zeros(instances, np.int32), np.zeros(4, np.int64)
+    copies = new_copies(0, instances)
     return Blocks(
-        new_copies(objects, instances),
-        order,
-        prompts.ids,
-        prompts.offsets,
-        stream.input_tokens,
-        prompts.block_tokens,
-        np.zeros(instances, np.int32),
-        np.empty(longest, np.int64),
-        np.empty(longest, np.int32),
-        np.zeros(4, np.int64),
+        copies, order, is_bounded, places, numbers, flags, places, block_tokens, leading, numbers.copy(), places.copy(), spread
     )
-
-
-def more(store: Blocks, now: int) -> Blocks:
-    """The same caches with room for request `now`."""
-    return store._replace(copies=grown(store.copies, int(store.offsets[now + 1] - store.offsets[now])))
 
 
 def _has_room(store: Blocks, now: int) -> Any:
@@ -139,6 +162,9 @@ def _serve(store: Blocks, view: View, now: int, instance: int) -> Any:
         for place in range(stop - start - 1, -1, -1):
             if store.behind[place] != place:
                 _let_in(store, view, start, place, stop - start, instance)
+    for place in range(start, stop):
+        if store.is_last[place]:
+            _end(store, store.ids[place])
 
 
 @kernel
@@ -147,14 +173,7 @@ def _use(store: Blocks, start: int, stop: int, instance: int) -> None:
     copies = store.copies
     for place in range(stop - start - 1, -1, -1):
         one = store.ids[start + place]
-        row = find(copies, one, instance)
-        if row == NONE:
-            row = add(copies, one, instance)
-            store.spread[0] += store.block_tokens
-            store.spread[2] += 1
-            is_new = copies.rows[row, NEXT] == NONE
-            store.spread[1] += store.block_tokens * is_new
-            store.spread[3] += is_new
+        row = copy_of(store, one, instance)
         store.rows[place] = row
         if copies.rows[row, SIZE] != ABSENT:
             use(copies, store.order, row)
@@ -163,6 +182,23 @@ def _use(store: Blocks, start: int, stop: int, instance: int) -> None:
         if copies.rows[store.rows[place], SIZE] != ABSENT:
             behind = place
         store.behind[place] = behind
+
+
+@kernel
+def copy_of(store: Blocks, one: int, instance: int) -> Any:
+    """The row of a block's copy on an instance, a new one that is counted if there never was one."""
+    copies = store.copies
+    row = find(copies, one, instance)
+    if row == NONE:
+        row = np.int64(add(copies, one, instance))
+        # Of a copy that stands in no queue this is the slot, and it has none.
+        copies.rows[row, FRONT] = NONE
+        store.spread[0] += store.block_tokens
+        store.spread[2] += 1
+        is_new = copies.rows[row, NEXT] == NONE
+        store.spread[1] += store.block_tokens * is_new
+        store.spread[3] += is_new
+    return row
 
 
 @kernel
@@ -182,6 +218,23 @@ def _let_in(store: Blocks, view: View, start: int, place: int, length: int, inst
         place_first(copies, row)
     copies.rows[row, SIZE] = store.block_tokens
     view.used[instance] += store.block_tokens
+
+
+@kernel
+def _end(store: Blocks, one: int) -> None:
+    """Let the copies of a block that nobody will ask for any more go when they are evicted, or at once if none ever is."""
+    copies = store.copies
+    row: Any = np.int64(copies.heads[one])
+    copies.heads[one] = NONE
+    while row != NONE:
+        after = np.int64(copies.rows[row, NEXT])
+        copies.rows[row, OBJECT] = NONE
+        if copies.rows[row, SIZE] == ABSENT:
+            give_back(copies, row)
+        elif not store.is_bounded:
+            take_out(copies, row)
+            give_back(copies, row)
+        row = after
 
 
 implement(Blocks, has_room=_has_room, look_up=_look_up, serve=_serve)

@@ -6,22 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llmtrace.replay.route import blocks, sessions
-from llmtrace.replay.route.eviction import ORDERS
+from llmtrace.replay.route.eviction import LRU, ORDERS
 from llmtrace.replay.route.loop import feed, new_books, replay
-from llmtrace.replay.route.view import new_view
+from llmtrace.replay.route.view import UNLIMITED, new_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llmtrace.replay.route.blocks import Prompts
     from llmtrace.replay.route.loop import Books
     from llmtrace.replay.route.rules import Rule
-    from llmtrace.replay.route.stream import Stream
+    from llmtrace.replay.route.stream import Extent, Stream
 
-__all__ = ["INTERVALS", "SEED", "UNLIMITED", "Cell", "Key", "Outcome", "run"]
+__all__ = ["INTERVALS", "SEED", "UNLIMITED", "Cell", "Key", "Outcome", "Running", "run"]
 
-UNLIMITED = 1 << 62
-"""A capacity that no trace reaches."""
 SEED = 10
 """The paper's."""
 INTERVALS = 96
@@ -41,7 +38,7 @@ class Cell:
         rule: the policy and its parameters.
         instances: how many there are.
         capacity_tokens: what each one's cache may hold; `UNLIMITED` for all.
-        cache_policy: the order in which it evicts, one of `eviction.ORDERS`.
+        cache_policy: how it evicts, one of `eviction.ORDERS`.
         key: by what users are kept on an instance: the user, or the session.
         seed: of what is drawn at random.
     """
@@ -75,34 +72,59 @@ class Outcome:
     objects: int
 
 
-def run(stream: Stream, cell: Cell, prompts: Prompts | None = None, told: Callable[[int], None] | None = None) -> Outcome:
-    """Replay a cell. The same cell gives the same outcome.
+class Running:
+    """A replay of a cell, slab by slab. The same cell gives the same outcome, wherever slabs are cut.
 
-    Memory: 32 bytes for each session on each instance that held it, as long as it is in a cache or will be asked for again; 16
-        bytes
-    for each session that will be; a bit per user and instance. Blocks are remembered to the end.
+    Memory: 32 bytes for each session, or block, on each instance that held it, as long as it is in a cache or will be asked for
+    again; 16 bytes for each session that will be; 12 for each request in flight; a bit per user and instance.
 
     Args:
-        stream: the requests.
         cell: what to replay.
-        prompts: the blocks of each prompt, for caches of blocks; without them caches hold sessions.
-        told: called with how many requests more were replayed, now and then; what it raises ends the replay.
+        extent: of all slabs.
+        block_tokens: tokens of a block, for caches of blocks; without it caches hold sessions.
     """
-    asked = stream.requests
-    key = asked.user if cell.key == "user" else asked.session
-    policy = cell.rule.new(cell.instances, stream.users)
-    order = ORDERS[cell.cache_policy]
-    store: Any = sessions.new(stream, cell.instances, order)
-    more: Callable[[Any, int], Any] = sessions.more
-    if prompts is not None:
-        store, more = blocks.new(stream, prompts, cell.instances, order), blocks.more
-    view = new_view(cell.instances, cell.capacity_tokens, cell.seed)
-    books = new_books(stream, cell.instances, stream.users, INTERVALS)
-    arrays, now = feed(stream, key), 0
-    while now < len(asked):
-        before, stop = now, min(now + AT_ONCE, len(asked))
-        now = replay(policy, store, view, books, arrays, now, stop)
-        store = store if now == stop else more(store, now)
-        if told is not None:
-            told(now - before)
-    return Outcome(cell, books.closed(), *(int(count) for count in store.spread))
+
+    def __init__(self, cell: Cell, extent: Extent, block_tokens: int | None = None) -> None:
+        """Begin with idle instances and empty caches."""
+        self.cell, self._extent = cell, extent
+        self._policy = cell.rule.new(cell.instances, extent.users)
+        self._store = _empty(cell, block_tokens)
+        self._view = new_view(cell.instances, cell.capacity_tokens, cell.seed)
+        self._books = new_books(extent, cell.instances, INTERVALS)
+
+    def advance(self, stream: Stream, told: Callable[[int], None] | None = None) -> None:
+        """Replay the next slab.
+
+        Args:
+            stream: the slab.
+            told: called with how many requests more were replayed, now and then; what it raises ends the replay.
+        """
+        asked, now = stream.requests, 0
+        arrays = feed(stream, asked.user if self.cell.key == "user" else asked.session)
+        self._books, self._store = self._books.fed(stream), self._store.fed(stream)
+        while now < len(asked):
+            before, stop = now, min(now + AT_ONCE, len(asked))
+            now = replay(self._policy, self._store, self._view, self._books, arrays, now, stop)
+            self._store = self._store if now == stop else self._store.more(now)
+            if told is not None:
+                told(now - before)
+
+    def outcome(self) -> Outcome:
+        """What the replay gave, after the last slab."""
+        return Outcome(self.cell, self._books.closed(), *(int(count) for count in self._store.closed()))
+
+
+def _empty(cell: Cell, block_tokens: int | None) -> Any:
+    """Empty caches. Without a limit nothing is evicted, and all ways to evict are one."""
+    is_bounded = cell.capacity_tokens != UNLIMITED
+    order = ORDERS[cell.cache_policy] if is_bounded else LRU
+    if block_tokens is None:
+        return sessions.new(cell.instances, order, is_bounded=is_bounded)
+    return blocks.new(block_tokens, cell.instances, order, is_bounded=is_bounded)
+
+
+def run(stream: Stream, cell: Cell) -> Outcome:
+    """Replay a cell on a trace that is one slab."""
+    running = Running(cell, stream.extent, None if stream.prompts is None else stream.prompts.block_tokens)
+    running.advance(stream)
+    return running.outcome()

@@ -1,18 +1,19 @@
-"""The requests of a trace as a replay takes them, from its frames in order of time."""
+"""The requests of a trace as a replay takes them, from its frames in order of time, frame by frame."""
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from llmtrace.errors import InputError, UsageError
+from llmtrace.errors import UsageError
 from llmtrace.replay.route.blocks import Prompts
+from llmtrace.replay.route.lasts import NONE, Previous
+from llmtrace.replay.route.memory import at_least
 from llmtrace.replay.route.policy import NOBODY
 from llmtrace.replay.route.stream import MOST_TOKENS, Requests
 from llmtrace.replay.sessions import LEFT_OUT, Reconstruction, SessionTracker
@@ -22,8 +23,6 @@ from llmtrace.summaries.cells import list_parts
 from llmtrace.summaries.interning import Interner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy.typing as npt
 
     from llmtrace.trace import Trace
@@ -31,14 +30,11 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
     Ids = npt.NDArray[np.uint32]
 
-__all__ = ["Gathered", "Gatherer", "OfBlocks", "OfSessions", "Speeds"]
+__all__ = ["Gatherer", "Lot", "OfBlocks", "OfSessions", "Speeds"]
 
-BYTES, BYTES_PER_BLOCK = 100, 12
-"""What a request and a block take at most while requests are gathered and made ready."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _SECOND_US = 1_000_000
 _LONGEST_S = 100.0 * 366 * 86_400
-_GIB = 1 << 30
 _TOO_LARGE = f"{{count}} {{request has|requests have}} more than {MOST_TOKENS:,} tokens and {{is|are}} left out."
 _NO_BLOCKS = "{count} {request has|requests have} no block hashes or no known tokens and {is|are} left out."
 _OTHER_BLOCKS = (
@@ -71,25 +67,26 @@ class Speeds:
                 raise UsageError(f"--{step}-tokens-per-s {value:g}: not above zero", "Give a number such as 10000.")
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """The requests that are routed, and what is known of all.
+class Lot(NamedTuple):
+    """The requests of a frame that are routed.
 
     Attributes:
-        requests: those that are routed.
+        requests: them.
         first_token_us: when each has its first token: as logged, else after its prefill.
+        before: which request is before each in its session, by how many were routed before that; `lasts.NONE` if none is. Empty
+            unless it was asked for.
         prompts: the blocks of their prompts, where instances hold blocks.
-        total: how many requests there are, with those that are not routed.
-        models: how many models the trace names.
-        remarks: how many requests are left out or lack something, by the sentence that says so.
+        blocks_before: the same as `before` of the uses of blocks.
     """
 
     requests: Requests
     first_token_us: Integers
+    before: Integers
     prompts: Prompts | None
-    total: int
-    models: int
-    remarks: Mapping[str, int]
+    blocks_before: Integers
+
+
+_NOTHING = np.zeros(0, np.int64)
 
 
 class Gatherer(ABC):
@@ -100,27 +97,49 @@ class Gatherer(ABC):
         has_durations: whether the trace says how long requests took.
         has_first_tokens: whether it says when they had their first token.
         knows_users: whether it names users.
+        total: how many requests there were so far, with those that are not routed.
+        routed: how many are routed.
     """
 
-    def __init__(self, trace: Trace, speeds: Speeds, needed: frozenset[str]) -> None:
+    def __init__(self, trace: Trace, speeds: Speeds, needed: frozenset[str], *, looks_back: bool) -> None:
         """Gather the requests of a trace, of which these columns are needed."""
         optional = {"user", "model", "session", "status", "duration_s", "ttft_s", "request_id"}
         self.columns = needed | {"timestamp", "input_tokens", "output_tokens"} | (optional & set(trace.columns))
         self.has_durations, self.has_first_tokens = "duration_s" in self.columns, "ttft_s" in self.columns
         self.knows_users = "user" in self.columns
-        self._speeds, self._total = speeds, 0
-        self._users, self._models = Interner(), Interner()
+        self.total, self.routed = 0, 0
         self._remarks: Counter[str] = Counter()
-        self._lots: dict[str, list[npt.NDArray[Any]]] = {}
+        self._speeds, self._looks_back = speeds, looks_back
+        self._users, self._models = Interner(), Interner()
 
     @property
     @abstractmethod
     def is_given(self) -> bool | None:
         """Whether sessions are those of the trace; None where blocks are routed."""
 
+    @property
     @abstractmethod
-    def _taken(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The requests of a frame that are routed; what is special to them is put aside."""
+    def objects(self) -> int:
+        """How many sessions, or blocks, there were so far."""
+
+    @property
+    def users(self) -> int:
+        """How many users were named so far."""
+        return self._users.keys.size
+
+    @property
+    def models(self) -> int:
+        """How many models were named so far."""
+        return self._models.keys.size
+
+    @property
+    def remarks(self) -> dict[str, int]:
+        """How many requests so far are left out or lack something, by the sentence that says so."""
+        return {sentence: count for sentence, count in self._remarks.items() if count}
+
+    @abstractmethod
+    def _taken(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, _Parts]:
+        """The requests of a frame that are routed, and what is special to them."""
 
     def prepare(self, frame: pl.DataFrame) -> pl.DataFrame:
         """What `add` takes, worked out on the thread that has read the frame."""
@@ -132,37 +151,19 @@ class Gatherer(ABC):
             fits.fill_null(value=False).alias("fits"), self._duration_s().alias("duration"), self._prefill_s().alias("prefill")
         )
 
-    def add(self, frame: pl.DataFrame) -> None:
-        """Take the next frame, which has been prepared.
-
-        Raises:
-            InputError: if there are more requests than memory has room for.
-        """
-        self._total += frame.height
-        taken = self._taken(frame)
+    def add(self, frame: pl.DataFrame) -> Lot:
+        """The requests of the next frame, which has been prepared."""
+        self.total += frame.height
+        taken, parts = self._taken(frame)
+        self.routed += taken.height
         if "model_key" in taken.columns:
             self._models.add(taken["model_key"].to_numpy())
         arrival = taken["timestamp"].to_physical().to_numpy().astype(np.int64)
         self._remarks[_NO_DURATION] += taken["duration"].null_count()
         duration, prefill = (_microseconds(taken[name]) for name in ("duration", "prefill"))
-        self._put("arrival_us", arrival)
-        self._put("complete_us", arrival + duration)
-        self._put("first_token_us", arrival + np.minimum(prefill, duration))
-        self._put("user", self._user_of(taken))
-        self._put("input_tokens", taken["input_tokens"].to_numpy().astype(np.int32))
-        self._put("output_tokens", taken["output_tokens"].to_numpy().astype(np.int32))
-        self._check_room()
-
-    def gathered(self) -> Gathered:
-        """All that was added, which is given up."""
-        names = ("arrival_us", "complete_us", "session", "user", "input_tokens", "output_tokens")
-        requests = Requests(*(self._whole(name) for name in names))
-        remarks = {sentence: count for sentence, count in self._remarks.items() if count}
-        models = self._models.keys.size
-        return Gathered(requests, self._whole("first_token_us"), self._prompts(), self._total, models, remarks)
-
-    def _prompts(self) -> Prompts | None:
-        return None
+        tokens = (taken[name].to_numpy().astype(np.int32) for name in ("input_tokens", "output_tokens"))
+        requests = Requests(arrival, arrival + duration, parts.session, self._user_of(taken), *tokens)
+        return Lot(requests, arrival + np.minimum(prefill, duration), parts.before, parts.prompts, parts.blocks_before)
 
     def _duration_s(self) -> pl.Expr:
         """Seconds until a request is complete; null if that is not known."""
@@ -187,20 +188,14 @@ class Gatherer(ABC):
             self._remarks[_NO_USER] += int((~is_known).sum())
         return user
 
-    def _put(self, name: str, values: npt.NDArray[Any]) -> None:
-        self._lots.setdefault(name, []).append(values)
 
-    def _whole(self, name: str) -> npt.NDArray[Any]:
-        return np.concatenate(self._lots.pop(name))
+class _Parts(NamedTuple):
+    """What is special to sessions or to blocks in a `Lot`."""
 
-    def _check_room(self) -> None:
-        requests, blocks = (sum(lot.size for lot in self._lots.get(name, [])) for name in ("arrival_us", "ids"))
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
-        if memory is not None and BYTES * requests + BYTES_PER_BLOCK * blocks > memory:
-            raise InputError(
-                f"More than {requests:,} requests are to be routed, for which {memory / _GIB:.1f} GiB of memory are too small",
-                "Route a part of the trace, with --since and --until or with --model.",
-            )
+    session: Ids
+    before: Integers
+    prompts: Prompts | None = None
+    blocks_before: Integers = _NOTHING
 
 
 class OfSessions(Gatherer):
@@ -211,40 +206,65 @@ class OfSessions(Gatherer):
         speeds: see `Speeds`.
         rule: how sessions are reconstructed.
         reconstruct: whether they are even if the trace has some.
+        looks_back: whether lots shall say which request is before each.
 
     Raises:
         MissingColumnError: if the trace has neither sessions nor what they are reconstructed from.
     """
 
-    def __init__(self, trace: Trace, speeds: Speeds, rule: Reconstruction | None = None, *, reconstruct: bool = False) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        speeds: Speeds,
+        rule: Reconstruction | None = None,
+        *,
+        reconstruct: bool = False,
+        looks_back: bool = False,
+    ) -> None:
         """Gather the sessions of a trace."""
         if reconstruct:
             self._tracker = SessionTracker.reconstructing(trace, rule or Reconstruction(), wanted_by="route")
         else:
             self._tracker = SessionTracker.of(trace, rule, wanted_by="route")
-        super().__init__(trace, speeds, self._tracker.columns)
+        self._previous = Previous()
+        super().__init__(trace, speeds, self._tracker.columns, looks_back=looks_back)
 
     @property
     def is_given(self) -> bool | None:
         """Whether sessions are those of the trace."""
         return self._tracker.is_given
 
+    @property
+    def objects(self) -> int:
+        """How many sessions there were so far."""
+        return self._tracker.sessions
+
+    @property
+    def remarks(self) -> dict[str, int]:
+        """How many requests so far are left out or lack something, by the sentence that says so."""
+        left_out = {sentence: self._tracker.left_out[reason] for reason, sentence in LEFT_OUT.items()}
+        return {**super().remarks, **{sentence: count for sentence, count in left_out.items() if count}}
+
     def prepare(self, frame: pl.DataFrame) -> pl.DataFrame:
         """What `add` takes, worked out on the thread that has read the frame."""
         return self._tracker.prepare(super().prepare(frame))
 
-    def gathered(self) -> Gathered:
-        """All that was added, which is given up."""
-        self._remarks.update({sentence: self._tracker.left_out[reason] for reason, sentence in LEFT_OUT.items()})
-        return super().gathered()
-
-    def _taken(self, frame: pl.DataFrame) -> pl.DataFrame:
-        session = self._tracker.add(frame).session
-        fits = frame["fits"].to_numpy()
-        self._remarks[_TOO_LARGE] += int(((session >= 0) & ~fits).sum())
-        is_taken = (session >= 0) & fits
-        self._put("session", session[is_taken].astype(np.uint32))
-        return frame.filter(pl.Series(is_taken))
+    def _taken(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, _Parts]:
+        belongs, fits = frame["left_out"].to_numpy() == 0, frame["fits"].to_numpy()
+        is_taken = belongs & fits
+        requests = self._tracker.requests(frame)
+        marks = self._looks_back and not self._tracker.is_given
+        if marks:
+            numbers = np.where(is_taken, self.routed + np.cumsum(is_taken), 0)
+            requests = requests._replace(marks=numbers.astype(np.uint64))
+        turns = self._tracker.linker.add(requests, self._tracker.keys)
+        session, before = turns.session[is_taken].astype(np.uint32), _NOTHING
+        if marks:
+            before = turns.parent_marks[is_taken].astype(np.int64) - 1
+        elif self._looks_back:
+            before = self._previous.add(session)
+        self._remarks[_TOO_LARGE] += int((belongs & ~fits).sum())
+        return frame.filter(pl.Series(is_taken)), _Parts(session, before)
 
 
 class OfBlocks(Gatherer):
@@ -254,53 +274,82 @@ class OfBlocks(Gatherer):
         trace: an opened trace with block hashes.
         speeds: see `Speeds`.
         block_tokens: tokens of a block.
+        looks_back: whether lots shall say which use of a session or a block is before each.
     """
 
-    def __init__(self, trace: Trace, speeds: Speeds, block_tokens: int) -> None:
+    def __init__(self, trace: Trace, speeds: Speeds, block_tokens: int, *, looks_back: bool = False) -> None:
         """Gather the blocks of a trace."""
-        super().__init__(trace, speeds, frozenset({"block_hashes"}))
+        super().__init__(trace, speeds, frozenset({"block_hashes"}), looks_back=looks_back)
         self._block_tokens = block_tokens
-        self._blocks, self._sessions, self._alone = Interner(), Interner(), 0
+        self._blocks, self._sessions = Interner(), Numbers()
+        self._previous, self._previous_block = Previous(), Previous()
 
     @property
     def is_given(self) -> bool | None:
         """Nothing is known of sessions."""
         return None
 
-    def _taken(self, frame: pl.DataFrame) -> pl.DataFrame:
+    @property
+    def objects(self) -> int:
+        """How many blocks there were so far."""
+        return self._blocks.keys.size
+
+    def _taken(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, _Parts]:
+        taken = self._known(frame)
+        offsets, hashes = list_parts(taken["block_hashes"])
+        lengths = np.diff(offsets)
+        if "model_key" in taken.columns:
+            hashes = hashes ^ np.repeat(taken["model_key"].to_numpy() * _SPREAD, lengths)
+        tokens = taken["input_tokens"].to_numpy()
+        whole, begun = tokens // self._block_tokens, -(-tokens // self._block_tokens)
+        self._remarks[_OTHER_BLOCKS] += int(((lengths < whole) | (lengths > begun)).sum())
+        has_sessions = "session_key" in taken.columns
+        key = taken["session_key"].to_numpy() if has_sessions else np.full(taken.height, keys.UNKNOWN)
+        session, ids = self._sessions.add(key), self._blocks.add(hashes)
+        prompts = Prompts(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), self._block_tokens)
+        if not self._looks_back:
+            return taken, _Parts(session, _NOTHING, prompts)
+        before = self._previous.add(session) if has_sessions else np.full(taken.height, NONE)
+        return taken, _Parts(session, before, prompts, self._previous_block.add(ids))
+
+    def _known(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The requests with blocks, of those that did not fail."""
         is_failed = failed() if "status" in frame.columns else pl.lit(value=False)
         has_blocks = (pl.col("block_hashes").list.len() > 0).fill_null(value=False) & pl.col("input_tokens").is_not_null()
         known = has_blocks & pl.col("output_tokens").is_not_null()
         reasons = {_FAILED: is_failed, _NO_BLOCKS: ~is_failed & ~known, _TOO_LARGE: ~is_failed & known & ~pl.col("fits")}
         counts = frame.select(flag.sum().alias(sentence) for sentence, flag in reasons.items())
         self._remarks.update(counts.row(0, named=True))
-        taken = frame.filter(~is_failed, known, pl.col("fits"))
-        offsets, hashes = list_parts(taken["block_hashes"])
-        lengths = np.diff(offsets)
-        if "model_key" in taken.columns:
-            hashes = hashes ^ np.repeat(taken["model_key"].to_numpy() * _SPREAD, lengths)
-        self._put("ids", self._blocks.add(hashes))
-        self._put("lengths", lengths.astype(np.int64))
-        tokens = taken["input_tokens"].to_numpy()
-        whole, begun = tokens // self._block_tokens, -(-tokens // self._block_tokens)
-        self._remarks[_OTHER_BLOCKS] += int(((lengths < whole) | (lengths > begun)).sum())
-        self._put("session", self._session_of(taken))
-        return taken
+        return frame.filter(~is_failed, known, pl.col("fits"))
 
-    def _session_of(self, taken: pl.DataFrame) -> Ids:
-        """Dense numbers of sessions; a request that names none is alone in one."""
-        key = taken["session_key"].to_numpy().copy() if "session_key" in taken.columns else np.zeros(taken.height, np.uint64)
-        is_alone = key == keys.UNKNOWN
-        alone = int(is_alone.sum())
-        key[is_alone] = np.arange(self._alone, self._alone + alone, dtype=np.uint64) * _SPREAD
-        self._alone += alone
-        return self._sessions.add(key)
 
-    def _prompts(self) -> Prompts:
-        lengths = self._whole("lengths")
-        offsets = np.zeros(lengths.size + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return Prompts(self._whole("ids"), offsets, self._block_tokens)
+class Numbers:
+    """Dense numbers of keys, of which an unknown one is another each time and is not remembered.
+
+    >>> numbers = Numbers()
+    >>> numbers.add(np.array([7, 0, 7], np.uint64)), numbers.add(np.array([0, 9, 7], np.uint64))
+    (array([0, 1, 0], dtype=uint32), array([2, 3, 0], dtype=uint32))
+    """
+
+    def __init__(self) -> None:
+        """Know no key."""
+        self._known, self._numbers, self._given = Interner(), np.zeros(0, np.uint32), 0
+
+    def add(self, key: npt.NDArray[np.uint64]) -> Ids:
+        """The number of each key."""
+        before, is_known = self._known.keys.size, key != keys.UNKNOWN
+        ids = self._known.add(key[is_known])
+        # Numbers of new keys rise by one from each to the next.
+        highest = np.maximum.accumulate(np.concatenate([[before - 1], ids.astype(np.int64)]))
+        is_new = ~is_known
+        is_new[is_known] = ids > highest[:-1]
+        numbers = (self._given + np.cumsum(is_new) - 1).astype(np.uint32)
+        self._given += int(is_new.sum())
+        self._numbers = at_least(self._numbers, self._known.keys.size)
+        is_first = is_new[is_known]
+        self._numbers[ids[is_first]] = numbers[is_known][is_first]
+        numbers[is_known] = self._numbers[ids]
+        return numbers
 
 
 def _microseconds(seconds: pl.Series) -> Integers:

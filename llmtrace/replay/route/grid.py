@@ -1,4 +1,4 @@
-"""Many cells at once: they share the stream and nothing else."""
+"""Many cells at once: they share the slabs and nothing else."""
 
 from __future__ import annotations
 
@@ -7,49 +7,58 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from llmtrace.replay.route.cell import run
+from llmtrace.replay.route.cell import Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from llmtrace.replay.route.blocks import Prompts
     from llmtrace.replay.route.cell import Cell, Outcome
-    from llmtrace.replay.route.stream import Stream
+    from llmtrace.replay.route.stream import Extent, Stream
 
-__all__ = ["run_all"]
+__all__ = ["Grid"]
 
 
-def run_all(
-    stream: Stream,
-    cells: Sequence[Cell],
-    prompts: Prompts | None = None,
-    *,
-    threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Outcome]:
-    """The outcomes of cells, in their order.
+class Grid:
+    """Replays of cells that go through a trace together.
 
     Args:
-        stream: the requests.
         cells: what to replay.
-        prompts: the blocks of each prompt, for caches of blocks.
+        extent: of the trace.
+        block_tokens: tokens of a block, for caches of blocks.
         threads: cells replayed at once; the number of processors by default.
-        progress: called with the requests replayed so far, over all cells, and in total, from one thread at a time; what it
-            raises ends all replays.
     """
-    total = len(cells) * len(stream.requests)
-    done, guard = 0, Lock()
 
-    def told(requests: int) -> None:
-        nonlocal done
-        with guard:
-            done += requests
-            if progress is not None:
-                progress(done, total)
+    def __init__(
+        self, cells: Sequence[Cell], extent: Extent, block_tokens: int | None = None, *, threads: int | None = None
+    ) -> None:
+        """Begin with empty caches."""
+        self._running = [Running(cell, extent, block_tokens) for cell in cells]
+        self._total, self._done, self._guard = len(cells) * extent.requests, 0, Lock()
+        self._threads = threads or os.cpu_count() or 1
 
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="llmtrace-cell") as pool:
-        begun = [pool.submit(run, stream, cell, prompts, told) for cell in cells]
-        try:
-            return [future.result() for future in begun]
-        finally:
-            pool.shutdown(cancel_futures=True)
+    def advance(self, stream: Stream, progress: Callable[[int, int], None] | None = None) -> None:
+        """Replay the next slab.
+
+        Args:
+            stream: the slab.
+            progress: called with the requests replayed so far, over all cells, and in total, from one thread at a time; what it
+                raises ends all replays.
+        """
+
+        def told(requests: int) -> None:
+            with self._guard:
+                self._done += requests
+                if progress is not None:
+                    progress(self._done, self._total)
+
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="llmtrace-cell") as pool:
+            begun = [pool.submit(one.advance, stream, told) for one in self._running]
+            try:
+                for future in begun:
+                    future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes of the cells, in their order, after the last slab."""
+        return [one.outcome() for one in self._running]

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from llmtrace.replay.kernels import kernel
+from llmtrace.replay.route.flights import NOWHERE
+from llmtrace.replay.route.memory import at_least
 from llmtrace.replay.route.policy import NOBODY, choose
 from llmtrace.replay.route.store import has_room, look_up, serve
-from llmtrace.replay.route.stream import NOWHERE, SAMPLE_US
+from llmtrace.replay.route.stream import SAMPLE_US
 from llmtrace.replay.route.view import BEST, clear
 
 if TYPE_CHECKING:
-    from llmtrace.replay.route.stream import Stream
+    from llmtrace.replay.route.stream import Extent, Stream
     from llmtrace.replay.route.view import View
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "MOVED_SESSIONS",
     "MOVES",
     "TURNED_SESSIONS",
+    "TURNS",
     "Books",
     "Feed",
     "feed",
@@ -31,10 +34,10 @@ __all__ = [
     "replay",
 ]
 
-HIT_TOKENS, HIT_REQUESTS, MOVABLE_TOKENS, MOVABLE_REQUESTS, MOVES, MOVED_SESSIONS, TURNED_SESSIONS, _DONE = range(8)
+HIT_TOKENS, HIT_REQUESTS, MOVABLE_TOKENS, MOVABLE_REQUESTS, MOVES, MOVED_SESSIONS, TURNED_SESSIONS, TURNS, _DONE = range(9)
 """Places in `counts`: prompt tokens found, requests that found some; tokens that another instance held beyond those, requests of
-which one did; turns served elsewhere than the turn before, sessions with such a turn, sessions with more than one turn; completed
-requests so far."""
+which one did; turns served elsewhere than the turn before, sessions with such a turn, sessions with more than one turn; requests
+with one before in their session; completed requests of the slab so far."""
 _HOME, _HAS_MOVED, _HAS_TURNED = 0, 1, 2
 _WORD = 64
 
@@ -54,6 +57,7 @@ class Feed(NamedTuple):
     done_before: Any
     arrival_us: Any
     complete_us: Any
+    first_us: int
     samples: int
 
 
@@ -73,7 +77,8 @@ def feed(stream: Stream, key: Any) -> Feed:
         stream.done_before,
         asked.arrival_us,
         asked.complete_us,
-        stream.samples,
+        stream.extent.first_us,
+        stream.extent.samples,
     )
 
 
@@ -91,7 +96,7 @@ class Books(NamedTuple):
         met: uint64 of shape (users, words), a bit for each instance that served a user.
         trails: int32 of shape (sessions, 3), the instance of the last turn (-1 before the first), and whether it moved and
             turned.
-        counts: int64 of shape (8,), see `HIT_TOKENS` and the others.
+        counts: int64 of shape (9,), see `HIT_TOKENS` and the others.
     """
 
     at: Any
@@ -105,28 +110,38 @@ class Books(NamedTuple):
     trails: Any
     counts: Any
 
+    def fed(self, stream: Stream) -> Books:
+        """The books with room for the next slab."""
+        self.counts[_DONE] = 0
+        return self._replace(
+            at=at_least(self.at, stream.flights),
+            weights=at_least(self.weights, stream.flights),
+            trails=at_least(self.trails, stream.sessions, NOWHERE),
+        )
+
     def closed(self) -> Books:
-        """The books without what only a replay needs."""
+        """The books with what is still open accounted for, without what only a replay needs."""
+        begun = self.trails[self.trails[:, _HOME] != NOWHERE]
+        self.counts[MOVED_SESSIONS] += np.count_nonzero(begun[:, _HAS_MOVED] > 0)
+        self.counts[TURNED_SESSIONS] += np.count_nonzero(begun[:, _HAS_TURNED] > 0)
         nothing = np.zeros(0, np.int64)
         return self._replace(at=nothing, weights=nothing, met=nothing, trails=nothing)
 
 
-def new_books(stream: Stream, instances: int, users: int, intervals: int) -> Books:
+def new_books(extent: Extent, instances: int, intervals: int) -> Books:
     """Empty books of a replay, which keep at most so many intervals."""
-    stride = max(1, -(-stream.samples // intervals))
-    trails = np.zeros((stream.sessions, 3), np.int32)
-    trails[:, _HOME] = -1
+    stride = max(1, -(-extent.samples // intervals))
     return Books(
-        np.zeros(stream.flights, np.int32),
-        np.zeros(stream.flights, np.int64),
-        np.zeros((-(-stream.samples // stride), instances)),
+        np.zeros(0, np.int32),
+        np.zeros(0, np.int64),
+        np.zeros((-(-extent.samples // stride), instances)),
         stride,
         np.zeros(instances, np.int64),
         np.zeros(instances, np.int64),
         np.zeros(instances, np.int64),
-        np.zeros((users, -(-instances // _WORD)), np.uint64),
-        trails,
-        np.zeros(8, np.int64),
+        np.zeros((extent.users, -(-instances // _WORD)), np.uint64),
+        np.zeros((0, 3), np.int32),
+        np.zeros(9, np.int64),
     )
 
 
@@ -175,7 +190,7 @@ def _depart(view: View, books: Books, feed: Feed, now: int, chosen: int, found: 
     view.queue[chosen] += 1
     view.load[chosen] += feed.weight[now]
     books.at[place], books.weights[place] = chosen, feed.weight[now]
-    first_us, begin_us, end_us = feed.arrival_us[0], feed.arrival_us[now], feed.complete_us[now]
+    first_us, begin_us, end_us = feed.first_us, feed.arrival_us[now], feed.complete_us[now]
     sample = (begin_us - first_us) // SAMPLE_US + 1
     stop = min((end_us - first_us + SAMPLE_US - 1) // SAMPLE_US, feed.samples)
     if sample >= stop:
@@ -203,7 +218,10 @@ def _count(books: Books, feed: Feed, now: int, chosen: int, found: int, best: in
         books.users[chosen] += books.met[user, chosen // _WORD] & bit == 0
         books.met[user, chosen // _WORD] |= bit
     trail = books.trails[feed.session[now]]
-    if trail[_HOME] != -1:
+    if trail[_HOME] == NOWHERE:
+        trail[_HAS_MOVED], trail[_HAS_TURNED] = 0, 0
+    else:
+        counts[TURNS] += 1
         counts[MOVES] += trail[_HOME] != chosen
         trail[_HAS_MOVED] |= trail[_HOME] != chosen
         trail[_HAS_TURNED] = 1
@@ -211,4 +229,4 @@ def _count(books: Books, feed: Feed, now: int, chosen: int, found: int, best: in
     if feed.is_last[now]:
         counts[MOVED_SESSIONS] += trail[_HAS_MOVED]
         counts[TURNED_SESSIONS] += trail[_HAS_TURNED]
-        trail[_HOME], trail[_HAS_MOVED], trail[_HAS_TURNED] = -1, 0, 0
+        trail[_HOME] = NOWHERE

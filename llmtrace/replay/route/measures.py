@@ -22,6 +22,7 @@ from llmtrace.replay.route.loop import (
     MOVED_SESSIONS,
     MOVES,
     TURNED_SESSIONS,
+    TURNS,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from llmtrace.replay.route.cell import Outcome
-    from llmtrace.replay.route.stream import Stream
+    from llmtrace.replay.route.stream import Extent
 
     Loads = npt.NDArray[np.float64]
     Schema = Mapping[str, type[pl.DataType] | pl.DataType]
@@ -111,31 +112,30 @@ def imbalance(loads: Loads) -> dict[str, float | None]:
     }
 
 
-def tradeoff(outcomes: Sequence[Outcome], stream: Stream, moving: Moving) -> pl.DataFrame:
+def tradeoff(outcomes: Sequence[Outcome], extent: Extent, moving: Moving) -> pl.DataFrame:
     """A row for each cell, in their order."""
-    tokens, turns = int(stream.input_tokens.sum(dtype=np.int64)), len(stream.requests) - int(stream.is_last.sum())
-    return pl.DataFrame([_row(one, stream, tokens, turns, moving) for one in outcomes], schema=SCHEMA, orient="row")
+    return pl.DataFrame([_row(one, extent, moving) for one in outcomes], schema=SCHEMA, orient="row")
 
 
-def _row(outcome: Outcome, stream: Stream, tokens: int, turns: int, moving: Moving) -> dict[str, object]:
-    cell, books = outcome.cell, outcome.books
+def _row(outcome: Outcome, extent: Extent, moving: Moving) -> dict[str, object]:
+    cell, books, tokens = outcome.cell, outcome.books, extent.input_tokens
     counts = [int(count) for count in books.counts]
     elsewhere = counts[MOVABLE_TOKENS]
-    loads = books.rates.sum(axis=0) / max(1, stream.samples)
+    loads = books.rates.sum(axis=0) / max(1, extent.samples)
     return {
         "policy": cell.rule.label,
         "instances": cell.instances,
         "capacity_tokens": None if cell.capacity_tokens == UNLIMITED else cell.capacity_tokens,
         "token_hit_ratio": _ratio(counts[HIT_TOKENS], tokens),
-        "request_hit_ratio": _ratio(counts[HIT_REQUESTS], len(stream.requests)),
+        "request_hit_ratio": _ratio(counts[HIT_REQUESTS], extent.requests),
         "replication": _ratio(outcome.physical_tokens, outcome.logical_tokens),
         **imbalance(loads),
         "instances_per_session": _ratio(outcome.copies, outcome.objects),
         "imbalance_requests_ratio": imbalance(books.requests.astype(np.float64))["imbalance_ratio"],
-        "requests_in_flight": _ratio(int(books.queues.sum()), stream.samples * cell.instances),
-        "users_per_instance": float(books.users.mean()) if stream.users else None,
+        "requests_in_flight": _ratio(int(books.queues.sum()), extent.samples * cell.instances),
+        "users_per_instance": float(books.users.mean()) if extent.users else None,
         "moved_turns": counts[MOVES],
-        "moved_turns_ratio": _ratio(counts[MOVES], turns),
+        "moved_turns_ratio": _ratio(counts[MOVES], counts[TURNS]),
         "moved_sessions_ratio": _ratio(counts[MOVED_SESSIONS], counts[TURNED_SESSIONS]),
         "elsewhere_requests": counts[MOVABLE_REQUESTS],
         "elsewhere_tokens": elsewhere,
@@ -146,13 +146,13 @@ def _row(outcome: Outcome, stream: Stream, tokens: int, turns: int, moving: Movi
     }
 
 
-def load(outcomes: Sequence[Outcome], stream: Stream) -> pl.DataFrame:
+def load(outcomes: Sequence[Outcome], extent: Extent) -> pl.DataFrame:
     """The load of instances over time: a row for each cell and interval of whole minutes.
 
     A row has the policy, the time of the interval's first sample, and the mean, largest and smallest mean token rate of an
     instance in the interval's samples, with the imbalance of these rates, null where nothing was in flight.
     """
-    frames = [_over_time(outcome, stream) for outcome in outcomes]
+    frames = [_over_time(outcome, extent) for outcome in outcomes]
     return pl.concat(frames) if frames else pl.DataFrame(schema=_LOAD)
 
 
@@ -166,15 +166,15 @@ _LOAD: Schema = {
 }
 
 
-def _over_time(outcome: Outcome, stream: Stream) -> pl.DataFrame:
+def _over_time(outcome: Outcome, extent: Extent) -> pl.DataFrame:
     books = outcome.books
     begins = np.arange(books.rates.shape[0]) * books.stride
-    samples = np.minimum(begins + books.stride, stream.samples) - begins
+    samples = np.minimum(begins + books.stride, extent.samples) - begins
     rates = books.rates / samples[:, None] if begins.size else books.rates
     mean, most = rates.mean(axis=1), rates.max(axis=1, initial=0.0)
     found = {
         "policy": [outcome.cell.rule.label] * begins.size,
-        "time": stream.sample_times(begins),
+        "time": extent.sample_times(begins),
         "mean_tokens_per_s": mean,
         "max_tokens_per_s": most,
         "min_tokens_per_s": rates.min(axis=1) if begins.size else mean,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llmtrace.replay.route.policy import NOBODY
 from llmtrace.replay.route.rules import BY_USER
 from llmtrace.wording import counted, either, worded
 
@@ -36,8 +35,8 @@ def notes(question: Question, found: Found, scalars: Mapping[str, Scalar], compa
         scalars: what was found.
         compared: the rows of the largest cells.
     """
-    left_out = [worded(sentence, count) for sentence, count in found.gathered.remarks.items()]
-    if not len(found.stream.requests):
+    left_out = [worded(sentence, count) for sentence, count in found.known.remarks.items()]
+    if not found.known.extent.requests:
         return ("No request can be routed.", *left_out)
     sentences = [
         _recommended(scalars, compared, question),
@@ -140,19 +139,20 @@ def _idle(compared: pl.DataFrame) -> str:
 
 
 def _samples(found: Found) -> str:
-    if found.stream.samples >= FEW_SAMPLES:
+    samples = found.known.extent.samples
+    if samples >= FEW_SAMPLES:
         return ""
-    return f"Loads are averages of {counted(found.stream.samples, 'sample')} a minute apart: so few say little about imbalance."
+    return f"Loads are averages of {counted(samples, 'sample')} a minute apart: so few say little about imbalance."
 
 
 def _models(found: Found) -> str:
-    if found.gathered.models <= 1:
+    if found.known.models <= 1:
         return ""
-    return f"All instances serve all {found.gathered.models:,} models here; take one with --model to route as its replicas do."
+    return f"All instances serve all {found.known.models:,} models here; take one with --model to route as its replicas do."
 
 
 def _users(question: Question, found: Found) -> str:
-    if found.gatherer.knows_users and not (found.gathered.requests.user == NOBODY).all():
+    if found.gatherer.knows_users and found.known.extent.users:
         return ""
     asked = any(rule.policy in BY_USER for rule in question.rules)
     return "" if asked else "The trace names no users: sticky is left out, and how many users an instance serves is not known."

@@ -1,4 +1,4 @@
-"""What `route` is asked: policies, instances, capacities and what they hold; and its answer."""
+"""What `route` is asked: policies, instances, capacities and what they hold."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from llmtrace.errors import MissingColumnError, UsageError
 from llmtrace.replay.cache.capacity import check_block_size
-from llmtrace.replay.route.answer import Found, answer
-from llmtrace.replay.route.cell import SEED, UNLIMITED, Cell, Key, run
-from llmtrace.replay.route.disaggregate import decoded, prefilled
+from llmtrace.replay.route.cell import SEED, UNLIMITED, Cell, Key
 from llmtrace.replay.route.eviction import ORDERS
 from llmtrace.replay.route.gather import Gatherer, OfBlocks, OfSessions, Speeds
-from llmtrace.replay.route.grid import run_all
 from llmtrace.replay.route.rules import BY_USER, PAPER, Rule
 from llmtrace.replay.route.search import GIVE_UP, candidates
-from llmtrace.replay.route.stream import LOADS, Load, prepare
+from llmtrace.replay.route.stream import LOADS, Load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from llmtrace.replay.cache.capacity import Capacity
-    from llmtrace.replay.route.gather import Gathered
     from llmtrace.replay.sessions import Reconstruction
-    from llmtrace.result import Result
     from llmtrace.trace import Trace
 
 __all__ = ["CAPACITIES", "INSTANCES", "Question"]
@@ -127,8 +120,8 @@ class Question:
             return (self.prefill,)
         return tuple(sorted(set(self.instances or INSTANCES)))
 
-    def of_trace(self, trace: Trace) -> tuple[Question, Gatherer]:
-        """The question with policies and what instances hold decided, and what gathers the requests for it.
+    def of_trace(self, trace: Trace) -> Question:
+        """The question with policies and what instances hold decided.
 
         Raises:
             MissingColumnError: if the trace lacks what is asked for.
@@ -138,14 +131,28 @@ class Question:
         chosen: Object = self.object or ("block" if has_blocks else "session")
         decided = replace(self, object=chosen, rules=self._rules(trace))
         if chosen == "session":
-            return decided, OfSessions(trace, self.speeds, self.rule, reconstruct=self.reconstruct)
+            return decided
         trace.require({"block_hashes"}, "route --object block")
         if self.hash_by == "session":
             trace.require({"session"}, "route --hash-by session")
         size = self.block_tokens or trace.block_size
         if size is None:
             raise UsageError("The trace does not say how many tokens a block has", "Say it, as in --block-size 16.")
-        return replace(decided, block_tokens=size), OfBlocks(trace, self.speeds, size)
+        return replace(decided, block_tokens=size)
+
+    def gatherer(self, trace: Trace, *, looks_back: bool = False) -> Gatherer:
+        """What gathers the requests for a question that has been decided.
+
+        Args:
+            trace: an opened trace.
+            looks_back: whether it says which request is before each in its session.
+
+        Raises:
+            MissingColumnError: if the trace has neither sessions nor what they are reconstructed from.
+        """
+        if self.object == "block" and self.block_tokens is not None:
+            return OfBlocks(trace, self.speeds, self.block_tokens, looks_back=looks_back)
+        return OfSessions(trace, self.speeds, self.rule, reconstruct=self.reconstruct, looks_back=looks_back)
 
     def _rules(self, trace: Trace) -> tuple[Rule, ...]:
         """The policies; without users, the default ones that can do without."""
@@ -162,35 +169,16 @@ class Question:
             "Name the source column with --map user=COLUMN, or leave the policy out.",
         )
 
-    def answer(
-        self,
-        gathered: Gathered,
-        gatherer: Gatherer,
-        *,
-        threads: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Result:
-        """Replay all cells, and tell what was found.
+    def cells(self, working_set_tokens: int) -> list[Cell]:
+        """By policy, then instances, then capacity; the last of a policy is the largest.
 
         Args:
-            gathered: the requests of a trace for which `of_trace` has decided.
-            gatherer: what has gathered them.
-            threads: cells replayed at once; the number of processors by default.
-            progress: called with the requests replayed so far, over all cells, and in total.
+            working_set_tokens: of the trace, if a capacity is a share of it.
 
         Raises:
-            UsageError: if a capacity makes no sense for them.
+            UsageError: if a capacity makes no sense.
         """
-        stream = prepare(gathered.requests, self.load) if self.prefill is None else prefilled(gathered, self.load)
-        ideal = run(stream, Cell(Rule("round-robin"), 1, UNLIMITED), gathered.prompts)
-        cells = self._cells(self._capacities(ideal.logical_tokens))
-        tried = self._tried(cells[-1]) if self.search else []
-        outcomes = run_all(stream, [*cells, *tried], gathered.prompts, threads=threads, progress=progress)
-        hand_over = None if self.decode is None else decoded(gathered, self.load, self.decode, self.seed)
-        return answer(self, Found(gathered, gatherer, stream, ideal, outcomes[: len(cells)], outcomes[len(cells) :], hand_over))
-
-    def _cells(self, capacities: Sequence[int]) -> list[Cell]:
-        """By policy, then instances, then capacity; the last of a policy is the largest."""
+        capacities = self._capacities(working_set_tokens)
         return [
             Cell(
                 rule,
@@ -205,9 +193,14 @@ class Question:
             for capacity in capacities
         ]
 
-    def _tried(self, reference: Cell) -> list[Cell]:
-        """The cells of the search, as large as the largest of the others."""
-        return [replace(reference, rule=rule, key="user") for rule in candidates()]
+    def tried(self, reference: Cell) -> list[Cell]:
+        """The cells of the search, as large as the largest of the others; none if there is no search."""
+        return [replace(reference, rule=rule, key="user") for rule in candidates()] if self.search else []
+
+    @property
+    def needs_working_set(self) -> bool:
+        """Whether a capacity is a share of the working set."""
+        return any(one is not None and one.unit == "share" for one in self.wanted)
 
     def _capacities(self, working_set_tokens: int) -> list[int]:
         """Capacities in tokens, ascending, each once."""

@@ -30,8 +30,10 @@ from llmtrace.replay.route.copies import (
     is_full,
     new_copies,
     place_first,
+    take_out,
 )
 from llmtrace.replay.route.eviction import evict, is_alone, use
+from llmtrace.replay.route.memory import at_least
 from llmtrace.replay.route.store import implement
 from llmtrace.replay.route.view import CAPACITY, note
 
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from llmtrace.replay.route.stream import Stream
     from llmtrace.replay.route.view import View
 
-__all__ = ["Sessions", "more", "new"]
+__all__ = ["Sessions", "count", "new"]
 
 _PHYSICAL, _LOGICAL, _COPIES, _OBJECTS = range(4)
 
@@ -50,7 +52,8 @@ class Sessions(NamedTuple):
     Attributes:
         copies: where they are.
         order: the order of eviction, one of `eviction.ORDERS`.
-        session: int32, the session of each request.
+        is_bounded: whether a session that nobody will ask for any more takes room from others.
+        session: int32, the place of the session of each request of the slab.
         is_last: whether a request is the last of its session.
         input_tokens: int32, its prompt.
         held_tokens: int32, what is held of it when it is complete.
@@ -60,23 +63,40 @@ class Sessions(NamedTuple):
 
     copies: Copies
     order: int
+    is_bounded: bool
     session: Any
     is_last: Any
     input_tokens: Any
     held_tokens: Any
     spread: Any
 
+    def fed(self, stream: Stream) -> Sessions:
+        """The same caches before the next slab."""
+        return self._replace(
+            copies=self.copies._replace(heads=at_least(self.copies.heads, stream.sessions, NONE)),
+            session=stream.session,
+            is_last=stream.is_last,
+            input_tokens=stream.requests.input_tokens,
+            held_tokens=stream.held_tokens,
+        )
 
-def new(stream: Stream, instances: int, order: int) -> Sessions:
+    def more(self, now: int) -> Sessions:
+        """The same caches with room for request `now`."""
+        del now
+        return self._replace(copies=grown(self.copies, 1))
+
+    def closed(self) -> Any:
+        """What `spread` is when all sessions have ended."""
+        for one in np.flatnonzero(self.copies.heads != NONE):
+            count(self.copies, self.spread, int(one))
+        return self.spread
+
+
+def new(instances: int, order: int, *, is_bounded: bool = True) -> Sessions:
     """Empty caches."""
-    copies, spread = new_copies(stream.sessions, instances), np.zeros(4, np.int64)
-    return Sessions(copies, order, stream.session, stream.is_last, stream.input_tokens, stream.held_tokens, spread)
-
-
-def more(store: Sessions, now: int) -> Sessions:
-    """The same caches with room for request `now`."""
-    del now
-    return store._replace(copies=grown(store.copies, 1))
+    nothing = np.zeros(0, np.int32)
+    flags, spread = np.zeros(0, np.bool_), np.zeros(4, np.int64)
+    return Sessions(new_copies(0, instances), order, is_bounded, nothing, flags, nothing, nothing, spread)
 
 
 def _has_room(store: Sessions, now: int) -> Any:
@@ -125,22 +145,35 @@ def _hold(store: Sessions, view: View, row: int, tokens: int) -> None:
 
 @kernel
 def _end(store: Sessions, one: int) -> None:
-    """Account for a session that nobody will ask for any more; its copies go when they are evicted."""
+    """Account for a session that has ended; its copies go when they are evicted, or at once if none ever is."""
     copies = store.copies
-    most: Any = np.int64(0)
-    row: Any = np.int64(copies.heads[one])
-    copies.heads[one] = NONE
+    row: Any = np.int64(count(copies, store.spread, one))
     while row != NONE:
         after = np.int64(copies.rows[row, NEXT])
-        store.spread[_PHYSICAL] += copies.rows[row, MOST]
-        store.spread[_COPIES] += 1
-        most = max(most, np.int64(copies.rows[row, MOST]))
         copies.rows[row, OBJECT] = NONE
         if copies.rows[row, SIZE] == ABSENT:
             give_back(copies, row)
+        elif not store.is_bounded:
+            take_out(copies, row)
+            give_back(copies, row)
         row = after
-    store.spread[_LOGICAL] += most
-    store.spread[_OBJECTS] += 1
+
+
+@kernel
+def count(copies: Copies, spread: Any, one: int) -> Any:
+    """Take the copies of a session off their chain, and count how many there are and how much they ever held; the first."""
+    most: Any = np.int64(0)
+    first: Any = np.int64(copies.heads[one])
+    row: Any = first
+    copies.heads[one] = NONE
+    while row != NONE:
+        spread[_PHYSICAL] += copies.rows[row, MOST]
+        spread[_COPIES] += 1
+        most = max(most, np.int64(copies.rows[row, MOST]))
+        row = np.int64(copies.rows[row, NEXT])
+    spread[_LOGICAL] += most
+    spread[_OBJECTS] += 1
+    return first
 
 
 implement(Sessions, has_room=_has_room, look_up=_look_up, serve=_serve)

@@ -1,9 +1,11 @@
-"""What instances may hold in their caches: a named tuple of arrays, and four kernels. Sessions are one kind, blocks another.
+"""What instances may hold in their caches: a named tuple of arrays, and three kernels. Sessions are one kind, blocks another.
 
-- `has_room(store, now)`: whether request `now` can be served without more memory;
+- `has_room(store, now)`: whether request `now` of the slab can be served without more memory;
 - `look_up(store, view, now)`: note in `view` how many tokens of the request each instance holds;
-- `serve(store, view, now, instance)`: the instance computes the request and holds it;
-- `more(store, now)`: plain Python, the same store with room for request `now`.
+- `serve(store, view, now, instance)`: the instance computes the request and holds it.
+
+In plain Python a store has three methods: `fed(stream)` is the same store before the next slab, `more(now)` the same one with
+room for request `now`, and `closed()` what `spread` is in the end.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ __all__ = [
     "BEST",
     "CAPACITY",
     "HOLDERS",
+    "UNLIMITED",
     "View",
     "clear",
     "largest",
@@ -30,6 +31,8 @@ __all__ = [
 
 HOLDERS, BEST, CAPACITY = 0, 1, 2
 """Places in `facts`: instances that hold some of the prompt, the most tokens that one of them holds, tokens a cache may hold."""
+UNLIMITED = 1 << 62
+"""A capacity that no trace reaches."""
 _AMONG = 3
 """Of how many least loaded instances one is drawn, so that a burst does not hit one instance."""
 

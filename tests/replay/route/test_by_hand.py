@@ -59,7 +59,7 @@ PROMPTS = 187
 
 def row(policy: str, instances: int = 2, capacity: int = UNLIMITED) -> dict[str, object]:
     [rule] = parse([policy])
-    found: dict[str, object] = tradeoff([run(STREAM, Cell(rule, instances, capacity))], STREAM, MOVING).row(0, named=True)
+    found: dict[str, object] = tradeoff([run(STREAM, Cell(rule, instances, capacity))], STREAM.extent, MOVING).row(0, named=True)
     return found
 
 
@@ -153,7 +153,7 @@ def test_every_measure_of_round_robin() -> None:
 
 def test_load_over_time() -> None:
     outcome = run(STREAM, Cell(parse(["round-robin"])[0], 2, UNLIMITED))
-    table = load([outcome], STREAM)
+    table = load([outcome], STREAM.extent)
     assert table["time"].to_physical().to_list() == [0, 60_000_000]
     assert table["mean_tokens_per_s"].to_list() == [0.0, pytest.approx(0.68)]
     assert table["max_tokens_per_s"].to_list() == [0.0, pytest.approx(1.36)]
@@ -196,7 +196,7 @@ def test_identical_loads_are_even() -> None:
     tokens = np.repeat(np.arange(1, rows // 2 + 1), 2).astype(np.int32)
     alone = np.arange(rows, dtype=np.uint32)
     stream = prepare(Requests(time, time + 90_000_000, alone, alone, tokens, tokens))
-    table = tradeoff([run(stream, Cell(parse(["round-robin"])[0], 2, UNLIMITED))], stream, MOVING)
+    table = tradeoff([run(stream, Cell(parse(["round-robin"])[0], 2, UNLIMITED))], stream.extent, MOVING)
     assert table.select("imbalance_ratio", "jain", "cv", "max_min", "imbalance_requests_ratio").row(0) == (
         0.0,
         1.0,
@@ -204,7 +204,12 @@ def test_identical_loads_are_even() -> None:
         1.0,
         0.0,
     )
-    assert load([run(stream, Cell(parse(["round-robin"])[0], 2, UNLIMITED))], stream)["imbalance_ratio"].drop_nulls().eq(0).all()
+    assert (
+        load([run(stream, Cell(parse(["round-robin"])[0], 2, UNLIMITED))], stream.extent)["imbalance_ratio"]
+        .drop_nulls()
+        .eq(0)
+        .all()
+    )
 
 
 def test_without_load_nothing_is_known_of_it() -> None:
@@ -212,6 +217,6 @@ def test_without_load_nothing_is_known_of_it() -> None:
     one = np.zeros(3, np.uint32)
     tokens = np.ones(3, np.int32)
     stream = prepare(Requests(time, time, one, one, tokens, tokens))
-    table = tradeoff([run(stream, Cell(parse(["round-robin"])[0], 2, UNLIMITED))], stream, Moving(None, 80.0, 10.0))
+    table = tradeoff([run(stream, Cell(parse(["round-robin"])[0], 2, UNLIMITED))], stream.extent, Moving(None, 80.0, 10.0))
     unknown = ["imbalance_ratio", "jain", "cv", "max_min", "moved_bytes", "move_s"]
     assert table.select(pl.col(unknown).is_null().all()).row(0) == (True,) * 6

@@ -89,7 +89,7 @@ def test_one_instance_finds_the_blocks_that_the_cache_simulator_finds(order: str
     asked, held = of_paths(paths)
     found = replay(of_blocks(held.ids, held.offsets), order, blocks)
     reused = np.minimum(found.astype(np.int64) * BLOCK, asked.input_tokens)
-    outcome = run(prepare(asked), Cell(Rule("round-robin"), 1, blocks * BLOCK + 5, order), held)
+    outcome = run(prepare(asked, prompts=held), Cell(Rule("round-robin"), 1, blocks * BLOCK + 5, order))
     assert hits(outcome) == (reused.sum(), (reused > 0).sum())
 
 
@@ -99,7 +99,7 @@ def test_the_longest_prefix_is_found_on_any_instance(paths: list[list[int]], ins
     asked, held = of_paths(paths)
     for policy in ("cache-first", "round-robin"):
         draws = new_draws(SEED)
-        outcome = run(prepare(asked), Cell(Rule(policy), instances, UNLIMITED), held)
+        outcome = run(prepare(asked, prompts=held), Cell(Rule(policy), instances, UNLIMITED))
         caches: list[set[int]] = [set() for _ in range(instances)]
         tokens = movable = 0
         for row, path in enumerate(paths):
@@ -120,13 +120,13 @@ def test_the_longest_prefix_is_found_on_any_instance(paths: list[list[int]], ins
 
 def test_a_cache_without_room_for_a_block_holds_none() -> None:
     asked, held = of_paths([[1], [1], [1]])
-    assert hits(run(prepare(asked), Cell(Rule("cache-first"), 1, BLOCK - 1), held)) == (0, 0)
+    assert hits(run(prepare(asked, prompts=held), Cell(Rule("cache-first"), 1, BLOCK - 1))) == (0, 0)
 
 
 def test_long_prompts_need_more_room() -> None:
     paths = [list(range(start, start + 3_000)) for start in range(0, 15_000, 3_000)] * 2
     asked, held = of_paths(paths)
-    outcome = run(prepare(asked), Cell(Rule("round-robin"), 1, UNLIMITED), held)
+    outcome = run(prepare(asked, prompts=held), Cell(Rule("round-robin"), 1, UNLIMITED))
     assert hits(outcome) == (int(asked.input_tokens[:5].sum()), 5)
     assert outcome.copies == 15_000
 
@@ -136,8 +136,8 @@ def test_memory_is_for_sessions_that_live() -> None:
     rows = np.arange(200_000)
     session = np.where(rows % 2 == 0, rows // 2, np.maximum(rows // 2 - 30, 0)).astype(np.uint32)
     stream = prepare(requests(session.tolist(), [10] * rows.size, [1] * rows.size))
-    store, view = sessions.new(stream, 8, ORDERS["lru"]), new_view(8, 25, SEED)
-    policy, books = Rule("round-robin").new(8, 0), new_books(stream, 8, 0, 10)
+    store, view = sessions.new(8, ORDERS["lru"]).fed(stream), new_view(8, 25, SEED)
+    policy, books = Rule("round-robin").new(8, 0), new_books(stream.extent, 8, 10).fed(stream)
     arrays = feed(stream, stream.requests.user)
     assert replay_cell(policy, store, view, books, arrays, 0, rows.size) == rows.size
     assert stream.sessions < 40

@@ -13,8 +13,9 @@ from llmtrace.engine.ordered import in_order
 from llmtrace.errors import InputError, MissingColumnError, UsageError
 from llmtrace.replay.cache.capacity import parse as capacity
 from llmtrace.replay.cache.question import Question as CacheQuestion
-from llmtrace.replay.route import cell, gather
+from llmtrace.replay.route import cell
 from llmtrace.replay.route.gather import Speeds
+from llmtrace.replay.route.passes import Routing
 from llmtrace.replay.route.question import Question
 from llmtrace.replay.route.rules import Rule, parse
 from llmtrace.replay.sessions import Reconstruction, SessionTracker
@@ -35,11 +36,12 @@ def write(folder: Path, frame: pl.DataFrame) -> str:
 
 
 def ask(source: str, question: Question, threads: int = 1) -> Result:
-    decided, gatherer = question.of_trace(open_trace(source))
-    ordered = in_order(open_trace(source), gatherer.columns, prepare=gatherer.prepare)
-    for frame in ordered:
-        gatherer.add(frame)
-    return ordered.complete(decided.answer(gatherer.gathered(), gatherer, threads=threads))
+    asked = Routing(question, open_trace(source), threads)
+    for one in asked.passes():
+        ordered = in_order(open_trace(source), one.columns, prepare=one.prepare)
+        for frame in ordered:
+            one.add(frame)
+    return ordered.complete(asked.answer())
 
 
 def conversations(rows: int = 400, seed: int = 1) -> pl.DataFrame:
@@ -134,19 +136,24 @@ def test_more_capacity_never_hurts_and_threads_change_nothing(tmp_path: Path) ->
 
 def test_progress_is_of_all_cells_and_can_stop_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cell, "AT_ONCE", 150)
-    decided, gatherer = one_cell("sticky,random", 2).of_trace(open_trace(write(tmp_path, conversations())))
-    for frame in in_order(open_trace(str(tmp_path / "trace.parquet")), gatherer.columns, prepare=gatherer.prepare):
-        gatherer.add(frame)
-    gathered = gatherer.gathered()
+    trace = open_trace(write(tmp_path, conversations()))
     told: list[tuple[int, int]] = []
-    decided.answer(gathered, gatherer, threads=1, progress=lambda done, total: told.append((done, total)))
-    assert told == [(done, 800) for done in (150, 300, 400, 550, 700, 800)]
+    for one in Routing(one_cell("sticky,random", 2), trace, 1).passes():
+        for frame in in_order(trace, one.columns, prepare=one.prepare):
+            one.add(frame, lambda done, total: told.append((done, total)))
+    # Two cells, and one instance without limit.
+    assert told == [(400 * before + done, 1200) for before in range(3) for done in (150, 300, 400)]
 
     def stop(_done: int, _total: int) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        decided.answer(gathered, gatherer, threads=2, progress=stop)
+    for one in Routing(one_cell("sticky,random", 2), trace, 2).passes():
+        [frame] = in_order(trace, one.columns, prepare=one.prepare)
+        if one.tells:
+            with pytest.raises(KeyboardInterrupt):
+                one.add(frame, stop)
+            break
+        one.add(frame, stop)
 
 
 def test_another_seed_is_another_draw(tmp_path: Path) -> None:
@@ -319,10 +326,24 @@ def test_every_number_is_defined(tmp_path: Path) -> None:
         assert numbers == set(result.definitions)
 
 
-def test_memory_is_counted_before_it_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "BYTES", 1 << 50)
-    with pytest.raises(InputError, match="More than 20 requests are to be routed"):
-        ask(write(tmp_path, conversations(20)), Question())
+def test_a_trace_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
+    first, second = (open_trace(write(tmp_path, conversations(rows))) for rows in (20, 20))
+    passes = Routing(one_cell("sticky", 2), first).passes()
+    survey = next(passes)
+    for frame in in_order(first, survey.columns, prepare=survey.prepare):
+        survey.add(frame)
+    replay = next(passes)
+    [frame] = in_order(second, replay.columns, prepare=replay.prepare)
+    replay.add(frame)
+    with pytest.raises(InputError, match="has more requests than when it was first gone through"):
+        replay.add(frame)
+
+
+def test_an_answer_takes_all_passes(tmp_path: Path) -> None:
+    asked = Routing(one_cell("sticky", 2), open_trace(write(tmp_path, conversations(20))))
+    next(asked.passes())
+    with pytest.raises(RuntimeError, match="not been gone through"):
+        asked.answer()
 
 
 @pytest.mark.parametrize(
