@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from llmtrace.synth.ahead import ahead
+from llmtrace.synth.ahead import ahead, aside, beside
 from llmtrace.synth.arrivals import Arrivals, Requests
 from llmtrace.synth.dressing import Dress, frame_of
 from llmtrace.synth.population import population
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["frames", "tables"]
 
-_BLOCKS_AHEAD = 2
+_FEW_BLOCKS, _MANY_BLOCKS = 2, 64
+"""Blocks drawn ahead, and the most that are served ahead."""
 _Columns = TypeVar("_Columns", Requests, Served)
 
 
@@ -58,22 +59,31 @@ def tables(workload: Workload, rows: int = 1) -> Generator[pa.Table]:
     """The same as Arrow tables with words as dictionaries; blocks are joined as long as they have no more than so many rows.
 
     What is held at a time is a few blocks and the turns that sessions begun in earlier ones still have before them. Arrivals
-    are drawn ahead on a thread of their own; a block's do not depend on another's, so that nothing depends on the thread.
+    are drawn ahead on one thread, served on another and dressed on a third, in their order, so that nothing depends on the
+    threads. They stop at the end of a block when the tables are closed.
     """
-    people = population(workload)
+    people = aside(population, workload)
     start_us, end_us = span_us(workload)
     dress = Dress(workload, people, start_us)
-    with closing(ahead(_drawn(workload, Arrivals(workload, people, end_us)), _BLOCKS_AHEAD)) as drawn:
-        for batch in _gathered(_served(workload, people, drawn), rows):
-            yield dress.table(*batch)
+    with (
+        closing(ahead(_drawn(workload, people, end_us), _FEW_BLOCKS)) as drawn,
+        closing(ahead(_served(workload, people, drawn), _blocks_ahead(workload, rows))) as served,
+    ):
+        yield from beside(lambda batches: dress.table(*_joined(batches)), _gathered(served, rows))
 
 
-def _drawn(workload: Workload, arrivals: Arrivals) -> Generator[_Drawn]:
+def _blocks_ahead(workload: Workload, rows: int) -> int:
+    """So many that while the last table is put to use the next can be made, within reason."""
+    return min(_FEW_BLOCKS + rows * workload.days // workload.requests, _MANY_BLOCKS)
+
+
+def _drawn(workload: Workload, people: Population, end_us: int) -> Generator[_Drawn]:
+    arrivals = Arrivals(workload, people, end_us)
     for block in blocks(workload):
         yield _Drawn(block, *arrivals.of(block))
 
 
-def _served(workload: Workload, people: Population, every: Iterable[_Drawn]) -> Iterator[_Batch]:
+def _served(workload: Workload, people: Population, every: Iterable[_Drawn]) -> Generator[_Batch]:
     """The requests of one block of time after another, in order of time, and what becomes of them."""
     service = Service(workload, people) if workload.service else None
     later, sessions = Requests.empty(0), 0
@@ -88,16 +98,16 @@ def _served(workload: Workload, people: Population, every: Iterable[_Drawn]) -> 
             yield _Batch(now, service.serve(now, block) if service else None)
 
 
-def _gathered(batches: Iterable[_Batch], rows: int) -> Iterator[_Batch]:
-    """Batches joined as long as they stay within that many rows, so that small ones do not become small row groups."""
+def _gathered(batches: Iterable[_Batch], rows: int) -> Iterator[list[_Batch]]:
+    """Batches put together as long as they stay within that many rows, so that small ones do not become small row groups."""
     waiting: list[_Batch] = []
     for batch in batches:
         if waiting and sum(one.rows for one in waiting) + batch.rows > rows:
-            yield _joined(waiting)
+            yield waiting
             waiting = []
         waiting.append(batch)
     if waiting:
-        yield _joined(waiting)
+        yield waiting
 
 
 def _joined(batches: list[_Batch]) -> _Batch:

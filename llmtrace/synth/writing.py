@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 import pyarrow.parquet as pq
 
 from llmtrace.errors import OutputError, UsageError
-from llmtrace.synth.ahead import ahead
 from llmtrace.synth.dressing import frame_of
 from llmtrace.synth.frames import tables
 from llmtrace.synth.layouts import LAYOUTS
@@ -72,7 +71,7 @@ def write(
         workload = replace(workload, block_size=foreign.block_size or 0)
         sink = _foreign_file(destination, foreign, datetime.combine(workload.start, time()), force=force)
     done = written = 0
-    with sink as append, closing(ahead(tables(workload, FRAME_ROWS))) as made:
+    with sink as append, closing(tables(workload, FRAME_ROWS)) as made:
         for table in made:
             written += append(table)
             done += table.num_rows

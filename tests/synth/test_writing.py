@@ -3,8 +3,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -12,15 +13,21 @@ import pytest
 
 from llmtrace.errors import OutputError, UsageError
 from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA
-from llmtrace.synth.dressing import frame_of
+from llmtrace.synth.arrivals import Arrivals
+from llmtrace.synth.dressing import Dress, frame_of
 from llmtrace.synth.frames import frames, tables
 from llmtrace.synth.layouts import LAYOUTS
+from llmtrace.synth.population import population
+from llmtrace.synth.service import Service
 from llmtrace.synth.workload import Workload
 from llmtrace.synth.writing import Partition, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 WORKLOAD = Workload(requests=800, days=40, seed=2)
 
 
@@ -40,7 +47,7 @@ def test_however_it_is_cut_the_requests_are_the_same(tmp_path: Path, partition: 
 def test_however_many_are_drawn_ahead_and_joined_the_requests_are_the_same(
     monkeypatch: pytest.MonkeyPatch, rows: int, most: int
 ) -> None:
-    monkeypatch.setattr("llmtrace.synth.frames._BLOCKS_AHEAD", most)
+    monkeypatch.setattr("llmtrace.synth.frames._FEW_BLOCKS", most)
     made = [frame_of(table) for table in tables(WORKLOAD, rows)]
     assert pl.concat(made).equals(pl.concat(frames(WORKLOAD)))
     assert all(one.height + other.height > rows for one, other in pairwise(made))
@@ -115,6 +122,25 @@ def test_an_interrupted_run_leaves_nothing(
     with pytest.raises(interruption):
         write(WORKLOAD, tmp_path / "trace", layout=layout, progress=interrupt)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_kernel_runs_where_an_interruption_could_be_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def watched(work: Callable[Given, Made]) -> Callable[Given, Made]:
+        def watch(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+            threads.append(threading.get_ident())
+            return work(*args, **kwargs)
+
+        return watch
+
+    monkeypatch.setattr("llmtrace.synth.frames.population", watched(population))
+    monkeypatch.setattr(Arrivals, "of", watched(Arrivals.of))
+    monkeypatch.setattr(Service, "serve", watched(Service.serve))
+    monkeypatch.setattr(Dress, "table", watched(Dress.table))
+    write(WORKLOAD, tmp_path / "trace")
+    assert len(threads) > 40
+    assert threading.get_ident() not in threads
 
 
 def test_an_interrupted_replacement_leaves_the_old(tmp_path: Path) -> None:
