@@ -1,8 +1,9 @@
 """Arrivals: the requests of one block of time, from visits to sessions to turns.
 
-A visit is one user coming to one model in one role: a person's conversation, an agent's run, or a batch of calls fired side by
-side. It opens one session or several; a session's turns follow each other, each with the whole conversation so far as its
-input. Blocks are drawn independently of each other; what serves the requests, and how fast, is not decided here.
+A visit is one user coming to one model in one role: a person's conversations, an agent's runs, or batches of calls fired side by
+side. It has rounds, each of which opens one session or several; a session's turns follow each other, each with the whole
+conversation so far as its input. Blocks are drawn independently of each other; what serves the requests, and how fast, is not
+decided here.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Requests(NamedTuple):
     """Columns of requests, one array each.
 
     `session` and `turn` count from 0; `history` is the input and output of the turn before, which this turn's input begins with;
-    `next_us` is the time until the session's next turn; `status` an index into `STATUSES`; `chat` and `stream` are 0 or 1.
+    `next_us` is the time until the session's next turn; `last` is 1 on the last turn of a session that is served; `status` is an
+    index into `STATUSES`; `chat` and `stream` are 0 or 1.
     """
 
     time_us: Ints
@@ -55,6 +57,7 @@ class Requests(NamedTuple):
     input_tokens: Ints
     output_tokens: Ints
     next_us: Ints
+    last: Ints
     status: Ints
     chat: Ints
     stream: Ints
@@ -79,6 +82,8 @@ class _Roles(NamedTuple):
     visits: Floats
     punctual: Floats
     streamed: Floats
+    rounds: Floats
+    round_gap_us: Floats
     calls: Floats
     call_gap_us: Floats
     turns: Floats
@@ -122,7 +127,6 @@ class _Visit(NamedTuple):
     role: int
     model: int
     start_us: int
-    opening: float
 
 
 class Arrivals:
@@ -166,6 +170,8 @@ def _roles(profile: Profile) -> _Roles:
         visits=np.cumsum([role.visits for role in roles]),
         punctual=np.array([role.punctual for role in roles]),
         streamed=np.array([role.streamed for role in roles]),
+        rounds=np.array([role.rounds.table() for role in roles]),
+        round_gap_us=np.array([role.round_gap_s.table(_SECOND_US) for role in roles]),
         calls=np.array([role.calls.table() for role in roles]),
         call_gap_us=np.array([role.call_gap_s.table(_SECOND_US) for role in roles]),
         turns=np.array([role.turns.table() for role in roles]),
@@ -184,14 +190,35 @@ def _fill(rng: np.random.Generator, scene: _Scene, cast: _Cast, rows: Requests) 
     while filled < rows.time_us.size:
         visit = _visit(rng, scene, cast)
         start_us = visit.start_us
-        for _ in range(int(draw(cast.roles.calls[visit.role], rng.random()))):
+        for _ in range(int(draw(cast.roles.rounds[visit.role], rng.random()))):
             if filled == rows.time_us.size or start_us >= scene.trace_end_us:
                 break
-            rows.session[filled] = sessions
-            filled = _session(rng, scene, cast, rows, filled, visit, start_us)
-            sessions += 1
-            start_us += 1 + int(draw(cast.roles.call_gap_us[visit.role], rng.random()))
+            filled, sessions = _round(rng, scene, cast, rows, filled, sessions, visit, start_us)
+            start_us = rows.time_us[filled - 1] + int(draw(cast.roles.round_gap_us[visit.role], rng.random()))
     return sessions
+
+
+@njit(nogil=True, inline="always")
+def _round(
+    rng: np.random.Generator,
+    scene: _Scene,
+    cast: _Cast,
+    rows: Requests,
+    filled: int,
+    sessions: int,
+    visit: _Visit,
+    start_us: int,
+) -> tuple[int, int]:
+    """Write the sessions of one round, of which there is at least one; return the row after them and how many there are now."""
+    opening = draw(cast.roles.opening[visit.role], rng.random())
+    for _ in range(int(draw(cast.roles.calls[visit.role], rng.random()))):
+        if filled == rows.time_us.size or start_us >= scene.trace_end_us:
+            break
+        rows.session[filled] = sessions
+        filled = _session(rng, scene, cast, rows, filled, visit, start_us, opening)
+        sessions += 1
+        start_us += 1 + int(draw(cast.roles.call_gap_us[visit.role], rng.random()))
+    return filled, sessions
 
 
 @njit(nogil=True, inline="always")
@@ -210,20 +237,26 @@ def _visit(rng: np.random.Generator, scene: _Scene, cast: _Cast) -> _Visit:
     planned_us = start_us - start_us % _HOUR_US + offset_us
     if cast.users.punctual[user] < cast.roles.punctual[role] and planned_us >= scene.start_us:
         start_us = planned_us
-    opening = draw(cast.roles.opening[role], rng.random())
-    return _Visit(user, role, pick(scene.models, model_share), start_us, opening)
+    return _Visit(user, role, pick(scene.models, model_share), start_us)
 
 
 @njit(nogil=True, inline="always")
 def _session(
-    rng: np.random.Generator, scene: _Scene, cast: _Cast, rows: Requests, first: int, visit: _Visit, start_us: int
+    rng: np.random.Generator,
+    scene: _Scene,
+    cast: _Cast,
+    rows: Requests,
+    first: int,
+    visit: _Visit,
+    start_us: int,
+    opening: float,
 ) -> int:
     """Write the turns of one session, of which there is at least one, from row `first` on; return the row after them."""
     roles, users, models = cast.roles, cast.users, cast.models
     role, user, model = visit.role, visit.user, visit.model
     last = min(rows.time_us.size, first + int(draw(roles.turns[role], rng.random())))
     history, prompt = 0, cast.system_tokens[users.app[user]]
-    added = visit.opening * draw(roles.call_spread[role], rng.random())
+    added = opening * draw(roles.call_spread[role], rng.random())
     row = first
     while row == first or (row < last and start_us < scene.trace_end_us and prompt < scene.context_tokens):
         prompt = min(prompt + 1 + int(added * users.scale[user]), scene.context_tokens)
@@ -231,7 +264,7 @@ def _session(
         rows.time_us[row], rows.turn[row], rows.history[row] = start_us, row - first, history
         rows.input_tokens[row], rows.output_tokens[row] = prompt, answer
         rows.user[row], rows.model[row], rows.app[row] = user, model, users.app[user]
-        rows.session[row], rows.status[row] = rows.session[first], 0
+        rows.session[row], rows.status[row], rows.last[row] = rows.session[first], 0, 0
         rows.chat[row] = users.chat[user] < scene.chat
         rows.stream[row] = users.streams[user] < roles.streamed[role] * scene.streamed
         busy_us = (prompt - history) * models.prefill_us[model] + answer * models.decode_us[model]
@@ -243,6 +276,9 @@ def _session(
         row += 1
     rows.next_us[row - 1] = NEVER_US
     rows.status[row - 1] = _outcome(scene.failed, rng.random())
+    served = row - 1 if rows.status[row - 1] == 0 else row - 2
+    if served >= first:
+        rows.last[served] = 1
     return row
 
 

@@ -17,6 +17,7 @@ from llmtrace.synth.draws import draws, stream, zipf
 
 if TYPE_CHECKING:
     from llmtrace.synth.draws import Floats, Ints
+    from llmtrace.synth.profile import Profile
     from llmtrace.synth.workload import Workload
 
 __all__ = ["Models", "Population", "Users", "population"]
@@ -27,6 +28,10 @@ _FAMILIES = ("heron", "lynx", "osprey", "marten", "ibis", "badger", "curlew", "o
 _KINDS = ("mini", "code", "instruct", "chat", "reason")
 """From terse to verbose."""
 _MINUTES = 60
+_CACHED_FIRST = 0.6
+"""Where the spread of models without a cache begins, so that the four most popular have one."""
+_MOST_PROMPTS = 1 << 22
+"""Applications times models, at most."""
 
 
 class Users(NamedTuple):
@@ -46,7 +51,7 @@ class Users(NamedTuple):
 
 
 class Models(NamedTuple):
-    """Arrays by model: release day, appeal, half-life, speeds, and the range of instances that serve it."""
+    """Arrays by model: release day, appeal, half-life, speeds, what an instance's cache holds (0: it has none), its instances."""
 
     release: Floats
     appeal: Floats
@@ -54,6 +59,7 @@ class Models(NamedTuple):
     verbosity: Floats
     prefill_us: Floats
     decode_us: Floats
+    cache_tokens: Ints
     pool_first: Ints
     pool_size: Ints
 
@@ -106,10 +112,15 @@ def _users(workload: Workload) -> Users:
         scale=draws(profile.user_scale.table(), rng.random(count)) * (1.0 + profile.cohort_growth * later),
         chat=rng.random(count),
         streams=rng.random(count),
-        app=(rng.random(count) * max(1, count // profile.users_per_app)).astype(np.int64),
+        app=(rng.random(count) * _apps(workload)).astype(np.int64),
         punctual=rng.random(count),
         minute=(rng.random(count) * _MINUTES).astype(np.int64),
     )
+
+
+def _apps(workload: Workload) -> int:
+    """How many applications there are; so many users and models have larger ones that their prompts would not fit into memory."""
+    return max(1, min(workload.users // workload.profile.users_per_app, _MOST_PROMPTS // workload.models))
 
 
 def _models(workload: Workload) -> tuple[Models, list[str]]:
@@ -129,10 +140,17 @@ def _models(workload: Workload) -> tuple[Models, list[str]]:
         verbosity=draws(profile.verbosity.table(), rng.random(count)),
         prefill_us=1e6 / draws(profile.prefill_tokens_per_s.table(), rng.random(count)),
         decode_us=1e6 / draws(profile.decode_tokens_per_s.table(), rng.random(count)),
+        cache_tokens=_cache_tokens(profile, rng.random(count), _spread(count, _CACHED_FIRST)[order]),
         pool_first=first,
         pool_size=size,
     )
     return models, _model_names(rng.random(count), models.verbosity)
+
+
+def _cache_tokens(profile: Profile, sizes: Floats, chances: Floats) -> Ints:
+    """What an instance of each model caches; some models have no prefix cache."""
+    sized = draws(profile.cache_tokens.table(), sizes).astype(np.int64)
+    return np.where(chances < profile.without_cache, 0, sized)
 
 
 def _spread(count: int, origin: float, step: float = _GOLDEN) -> Floats:

@@ -1,7 +1,7 @@
 """Profile: the shape of a synthetic workload, apart from its size.
 
-Every number that cannot be set on the command line stands here, with its unit. `PAPER_YEAR` follows the published outline of a
-year of LLM serving (Nixon et al., "A Year in LLM Serving", arXiv 2608.13573); it resembles that year, it was not fitted to it.
+Every number that cannot be set on the command line stands here, with its unit. `PAPER_YEAR` has the structure that was published of a
+year of LLM serving (Nixon et al., "A Year in LLM Serving", arXiv 2608.13573): docs/generate.md holds its facts beside the paper's.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ __all__ = ["PAPER_YEAR", "Profile", "Role"]
 class Role:
     """One way of using a model.
 
-    A visit opens `calls` sessions, `call_gap_s` after each other; a session has `turns`. The first turn's input is the
-    application's shared system prompt and `opening_tokens`; each later one's is the turn before with its answer, and
-    `reply_tokens` of new text.
+    A visit has `rounds`; each begins `round_gap_s` after the last request of the one before and opens `calls` sessions,
+    `call_gap_s` after each other; a session has `turns`. The first turn's input is the application's shared system prompt and
+    `opening_tokens`; each later one's is the turn before with its answer, and `reply_tokens` of new text.
 
     Attributes:
         name: a word for it.
         visits: its share of the visits.
+        rounds: how often sessions are opened in a visit.
+        round_gap_s: time from the last request of a round to the next one.
         calls: sessions opened side by side.
         call_gap_s: time between their beginnings.
         turns: requests in a session.
         think_s: time from an answer to the next turn: a person reading and typing, or a tool running.
-        opening_tokens: the user's own text in the first turn.
-        call_spread: factor on it that tells the calls of one visit apart.
+        opening_tokens: the user's own text in the first turns of a round.
+        call_spread: factor on it that tells the calls of one round apart.
         reply_tokens: new text in a later turn.
         output_tokens: length of an answer, before the year's drift.
         streamed: share of its users that stream.
@@ -38,6 +40,8 @@ class Role:
 
     name: str
     visits: float
+    rounds: Lognormal
+    round_gap_s: Lognormal
     calls: Lognormal
     call_gap_s: Lognormal
     turns: Lognormal
@@ -89,8 +93,10 @@ class Profile:
         jitter: factor on what a request takes.
         failed: chance that a session ends in a failed request.
         context_tokens: longest input that a model takes.
-        keep_s: how long an instance keeps a prefix that nobody asks for.
-        patience_s: queueing at which a request goes to another instance than its user's last.
+        cache_tokens: what the prefix cache of an instance holds, by model.
+        without_cache: share of the models that have none.
+        instance_days: how long an instance lives.
+        uneven_requests: by how many requests in flight two instances of a model may differ before the cache no longer decides.
     """
 
     roles: tuple[Role, ...]
@@ -125,53 +131,92 @@ class Profile:
     jitter: Lognormal
     failed: float
     context_tokens: int
-    keep_s: float
-    patience_s: float
+    cache_tokens: Lognormal
+    without_cache: float
+    instance_days: int
+    uneven_requests: float
 
 
 _CHAT = Role(
     name="chat",
-    visits=0.6,
+    visits=0.66,
+    rounds=Lognormal(2.5, 0.8, low=1, high=20),
+    round_gap_s=Lognormal(60, 1.2, low=3, high=1800),
     calls=Lognormal(1, 0),
     call_gap_s=Lognormal(1, 0),
-    turns=Lognormal(1.9, 0.9, low=1, high=60),
-    think_s=Lognormal(14, 1.5, low=0.5, high=7200),
-    opening_tokens=Lognormal(900, 1.4, low=4, high=60_000),
+    turns=Lognormal(2.4, 0.65, low=1, high=40),
+    think_s=Lognormal(30, 1.3, low=0.5, high=3600),
+    opening_tokens=Lognormal(1_200, 1.2, low=4, high=60_000),
     call_spread=Lognormal(1, 0),
-    reply_tokens=Lognormal(90, 1.2, low=1, high=20_000),
+    reply_tokens=Lognormal(420, 1.3, low=1, high=20_000),
     output_tokens=Lognormal(260, 0.9, low=1, high=8_000),
     streamed=0.85,
 )
 _AGENT = Role(
     name="agent",
-    visits=0.2,
-    calls=Lognormal(1, 0.4, low=1, high=4),
-    call_gap_s=Lognormal(0.5, 1, low=0.01, high=30),
-    turns=Lognormal(5, 0.8, low=1, high=60),
-    think_s=Lognormal(1.5, 1.3, low=0.05, high=3600),
-    opening_tokens=Lognormal(6_000, 0.9, low=100, high=90_000),
-    call_spread=Lognormal(1, 0.2),
-    reply_tokens=Lognormal(700, 1.1, low=1, high=30_000),
+    visits=0.15,
+    rounds=Lognormal(4, 0.8, low=1, high=30),
+    round_gap_s=Lognormal(20, 1.4, low=1, high=1800),
+    calls=Lognormal(1.2, 0.5, low=1, high=6),
+    call_gap_s=Lognormal(0.3, 1, low=0.01, high=30),
+    turns=Lognormal(2.8, 0.55, low=1, high=30),
+    think_s=Lognormal(6, 1.2, low=0.05, high=1800),
+    opening_tokens=Lognormal(2_200, 0.9, low=100, high=90_000),
+    call_spread=Lognormal(1, 0.3),
+    reply_tokens=Lognormal(2_400, 1.1, low=1, high=30_000),
     output_tokens=Lognormal(150, 1.0, low=1, high=8_000),
-    streamed=0.5,
+    streamed=0.7,
 )
-_BATCH = Role(
-    name="batch",
-    visits=0.2,
-    calls=Lognormal(9, 1.2, low=2, high=200),
+_SWARM = Role(
+    name="swarm",
+    visits=0.09,
+    rounds=Lognormal(2, 0.9, low=1, high=30),
+    round_gap_s=Lognormal(40, 1.2, low=1, high=900),
+    calls=Lognormal(22, 1.0, low=4, high=200),
+    call_gap_s=Lognormal(0.02, 1.3, low=0.000_01, high=5),
+    turns=Lognormal(2.3, 0.5, low=1, high=16),
+    think_s=Lognormal(3, 1.0, low=0.02, high=600),
+    opening_tokens=Lognormal(1_300, 0.8, low=100, high=60_000),
+    call_spread=Lognormal(1, 0.6),
+    reply_tokens=Lognormal(1_600, 1.0, low=1, high=20_000),
+    output_tokens=Lognormal(170, 0.9, low=1, high=8_000),
+    streamed=0.4,
+)
+_LABELS = Role(
+    name="labels",
+    visits=0.022,
+    rounds=Lognormal(2, 1.0, low=1, high=50),
+    round_gap_s=Lognormal(15, 1.2, low=1, high=900),
+    calls=Lognormal(30, 1.1, low=3, high=300),
+    call_gap_s=Lognormal(0.015, 1.3, low=0.000_01, high=5),
+    turns=Lognormal(1, 0.2, low=1, high=3),
+    think_s=Lognormal(0.5, 1.0, low=0.01, high=600),
+    opening_tokens=Lognormal(14, 0.7, low=3, high=2_000),
+    call_spread=Lognormal(1, 0.3),
+    reply_tokens=Lognormal(40, 1.0, low=1, high=2_000),
+    output_tokens=Lognormal(60, 0.8, low=1, high=2_000),
+    streamed=0.1,
+    punctual=0.3,
+)
+_PAPERS = Role(
+    name="papers",
+    visits=0.078,
+    rounds=Lognormal(2, 1.0, low=1, high=50),
+    round_gap_s=Lognormal(20, 1.2, low=1, high=900),
+    calls=Lognormal(18, 1.0, low=2, high=200),
     call_gap_s=Lognormal(0.02, 1.3, low=0.000_01, high=5),
     turns=Lognormal(1, 0.25, low=1, high=3),
     think_s=Lognormal(0.5, 1.0, low=0.01, high=600),
-    opening_tokens=Lognormal(2_200, 0.9, low=10, high=60_000),
-    call_spread=Lognormal(1, 0.04),
+    opening_tokens=Lognormal(3_800, 0.8, low=200, high=90_000),
+    call_spread=Lognormal(1, 1.1),
     reply_tokens=Lognormal(120, 1.0, low=1, high=20_000),
-    output_tokens=Lognormal(190, 0.8, low=1, high=8_000),
-    streamed=0.12,
+    output_tokens=Lognormal(220, 0.8, low=1, high=8_000),
+    streamed=0.3,
     punctual=0.3,
 )
 
 PAPER_YEAR = Profile(
-    roles=(_CHAT, _AGENT, _BATCH),
+    roles=(_CHAT, _AGENT, _SWARM, _LABELS, _PAPERS),
     volume=(0.40, 0.62, 0.86, 1.08, 1.25, 1.33, 1.36, 1.28, 1.14, 1.0, 0.92, 0.84, 0.78),
     weekdays=(1.0, 1.05, 1.07, 1.06, 0.98, 0.72, 0.68),
     hours=(
@@ -183,32 +228,34 @@ PAPER_YEAR = Profile(
         *(1.18, 1.22, 1.28, 1.32, 1.36, 1.38, 1.38, 1.34, 1.26, 1.14, 1.0, 0.86),
     ),
     day_noise=0.09,
-    output_drift=(1.7, 1.6, 1.45, 1.25, 1.1, 0.95, 0.8, 0.68, 0.58, 0.5, 0.43, 0.38, 0.34),
+    output_drift=(2.2, 2.1, 1.9, 1.65, 1.4, 1.2, 1.05, 0.9, 0.78, 0.68, 0.56, 0.48, 0.42),
     chat=(0.62, 0.68, 0.74, 0.8, 0.84, 0.88, 0.9),
     streamed=(1.0, 0.96, 0.9, 0.84, 0.78, 0.72, 0.66),
     user_exponent=1.15,
-    user_shift=9.0,
+    user_shift=25.0,
     newcomers=0.75,
     stay_days=Lognormal(120, 1.0, low=2),
-    user_scale=Lognormal(1.0, 0.45, low=0.1, high=8),
-    cohort_growth=0.8,
+    user_scale=Lognormal(1.0, 0.6, low=0.1, high=10),
+    cohort_growth=0.6,
     explore=0.3,
     stray=0.3,
     users_per_app=20,
-    system_tokens=Lognormal(700, 1.0, low=16, high=12_000),
+    system_tokens=Lognormal(300, 0.9, low=16, high=8_000),
     model_exponent=1.1,
     model_shift=1.5,
     before_days=90.0,
     rise_days=25.0,
-    head_half_life_days=55.0,
+    head_half_life_days=70.0,
     tail_half_life_days=260.0,
     verbosity=Lognormal(1.0, 0.5, low=0.3, high=4),
-    prefill_tokens_per_s=Lognormal(9_000, 0.5, low=2_000, high=40_000),
+    prefill_tokens_per_s=Lognormal(40_000, 0.5, low=10_000, high=160_000),
     decode_tokens_per_s=Lognormal(48, 0.45, low=12, high=180),
     overhead_s=Lognormal(0.3, 0.5, low=0.03, high=4),
     jitter=Lognormal(1.0, 0.25, low=0.4, high=4),
     failed=0.03,
     context_tokens=131_072,
-    keep_s=1200.0,
-    patience_s=1.5,
+    cache_tokens=Lognormal(400_000, 1.0, low=20_000, high=4_000_000),
+    without_cache=0.15,
+    instance_days=30,
+    uneven_requests=4.0,
 )
