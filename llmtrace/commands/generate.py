@@ -36,6 +36,10 @@ class Size:
     start: Annotated[datetime, typer.Option(formats=["%Y-%m-%d"], help="First day, in UTC.", show_default="2025-04-11")] = (
         datetime(2025, 4, 11)
     )
+    profile: Annotated[
+        Literal["paper-year"],
+        typer.Option(help="The shape of the workload: paper-year follows 'A Year in LLM Serving', fact by fact."),
+    ] = "paper-year"
     users: Annotated[int | None, typer.Option(help="Users, Zipf in activity; not all of them show up.", **_POPULATION)] = None
     models: Annotated[int | None, typer.Option(help="Models that rise and fall.", **_POPULATION)] = None
     instances: Annotated[int | None, typer.Option(help="Instances that serve them.", **_POPULATION)] = None
@@ -58,6 +62,7 @@ class Size:
         Raises:
             UsageError: if one is out of range.
         """
+        from llmtrace.synth.profile import PROFILES
         from llmtrace.synth.workload import Workload
 
         if self.unserved and self.instances:
@@ -70,6 +75,7 @@ class Size:
             models=self.models or 0,
             instances=self.instances or 0,
             start=self.start.date(),
+            profile=PROFILES[self.profile],
             block_size=self.block_size,
             cached_from=self.cached_from,
             service=not self.unserved,

@@ -1,16 +1,21 @@
 """Profile: the shape of a synthetic workload, apart from its size.
 
-Every number that cannot be set on the command line stands here, with its unit. `PAPER_YEAR` has the structure that was published of a
-year of LLM serving (Nixon et al., "A Year in LLM Serving", arXiv 2608.13573): docs/generate.md holds its facts beside the paper's.
+Every number that cannot be set on the command line stands here, with its unit. `PAPER_YEAR` has the structure that was published
+of a year of LLM serving (Nixon et al., "A Year in LLM Serving", arXiv 2608.13573); docs/generate.md holds its facts beside the
+paper's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from llmtrace.synth.draws import Lognormal
 
-__all__ = ["PAPER_YEAR", "Profile", "Role"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["PAPER_YEAR", "PROFILES", "Profile", "Role"]
 
 
 @dataclass(frozen=True)
@@ -259,3 +264,6 @@ PAPER_YEAR = Profile(
     instance_days=30,
     uneven_requests=4.0,
 )
+
+PROFILES: Mapping[str, Profile] = {"paper-year": PAPER_YEAR}
+"""Profiles by name."""
