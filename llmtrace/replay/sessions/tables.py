@@ -45,12 +45,7 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _STEPS = tuple(step / 100 for step in range(101))
 _FIRST_TURNS = 4
 _SUMS = ("input_tokens", "output_tokens", "prefix_tokens")
-_LENGTHS = {
-    "single_turn_share": pl.Float64(),
-    "mean_turns": pl.Float64(),
-    **{f"last_turn_{name}": pl.Float64() for name in _QUANTILES},
-    "last_turn_max": pl.Int64(),
-}
+_LENGTHS = ("single_turn_share", "mean_turns", *(f"last_turn_{name}" for name in _QUANTILES), "last_turn_max")
 _BY_MODEL = {
     "model": pl.String(),
     "requests": pl.Int64(),
@@ -101,7 +96,7 @@ def scalars(requests: int, totals: pl.DataFrame, histogram: pl.DataFrame, judged
         "requests": requests,
         "session_requests": sums["requests"],
         "sessions": sessions,
-        **_lengths(counts),
+        **(_by_turn(totals).select(_lengths()).row(0, named=True) if counts.size else dict.fromkeys(_LENGTHS)),
         "last_turn_mean": None if not sessions else sums["requests"] / sessions - 1,
         **first,
         "input_tokens": sums["input_tokens"],
@@ -161,8 +156,7 @@ def by_model(totals: pl.DataFrame, histograms: pl.DataFrame) -> pl.DataFrame:
         histograms: of gaps, by model.
     """
     models = _models(totals)
-    counts = _split(totals.join(models.select("key"), on="key", how="semi"))
-    described = pl.DataFrame([{"key": key, **_lengths(one)} for key, one in counts.items()], {"key": pl.UInt64, **_LENGTHS})
+    described = totals.group_by("key").agg(_lengths())
     times = pl.DataFrame(
         quantiles(histograms, list(_QUANTILES.values()), bits=BITS_BY_MODEL) / _SECOND_US,
         [f"gap_{name}_s" for name in _QUANTILES],
@@ -244,14 +238,6 @@ def _models(totals: pl.DataFrame) -> pl.DataFrame:
     return sums.sort("requests", "model", descending=[True, False])
 
 
-def _split(totals: pl.DataFrame) -> dict[int, npt.NDArray[np.int64]]:
-    """Requests by turn of each model."""
-    runs, requests = totals["key"].rle().struct.unnest(), totals["requests"].to_numpy()
-    return (
-        dict(zip(runs["value"], np.split(requests, np.cumsum(runs["len"].to_numpy())[:-1]), strict=True)) if runs.height else {}
-    )
-
-
 def _by_turn(totals: pl.DataFrame) -> pl.DataFrame:
     return totals.group_by("turn").agg(pl.col("requests", *_SUMS).sum()).sort("turn")
 
@@ -261,22 +247,27 @@ def _counts(totals: pl.DataFrame) -> npt.NDArray[np.int64]:
     return _by_turn(totals)["requests"].to_numpy()
 
 
-def _lengths(counts: npt.NDArray[np.int64]) -> dict[str, Scalar]:
-    """What lengths of sessions are like, from requests by turn."""
-    if not counts.size:
-        return dict.fromkeys(_LENGTHS)
-    ended = -np.diff(counts, append=0)
-    single, mean = float(ended[0] / counts[0]), float(counts.sum() / counts[0])
-    return dict(zip(_LENGTHS, (single, mean, *_interpolated(ended, list(_QUANTILES.values())), counts.size - 1), strict=True))
+def _lengths() -> list[pl.Expr]:
+    """What lengths of sessions are like, from `requests` by `turn`."""
+    requests, turn = pl.col("requests"), pl.col("turn")
+    sessions = requests.filter(turn == 0).first()
+    return [
+        ((sessions - requests.filter(turn == 1).sum()) / sessions).alias("single_turn_share"),
+        (requests.sum() / sessions).alias("mean_turns"),
+        *(_last_turn(at, sessions).alias(f"last_turn_{name}") for name, at in _QUANTILES.items()),
+        turn.max().cast(pl.Int64).alias("last_turn_max"),
+    ]
 
 
-def _interpolated(ended: npt.NDArray[np.int64], at: Sequence[float]) -> list[float]:
-    """Quantiles of last turns, linear between ranks; `ended` has how many sessions end with each turn."""
-    reached, ranks = np.cumsum(ended), (ended.sum() - 1) * np.asarray(at)
-    below = np.searchsorted(reached, np.floor(ranks), "right")
-    above = np.searchsorted(reached, np.ceil(ranks), "right")
-    found: list[float] = (below + (above - below) * (ranks - np.floor(ranks))).tolist()
-    return found
+def _last_turn(at: float, sessions: pl.Expr) -> pl.Expr:
+    """A quantile of last turns, linear between ranks.
+
+    Of sessions in order of their last turns, that of rank r, from 0, reaches all turns that more than `sessions - r - 1` reach.
+    """
+    rank = (sessions - 1) * at
+    later = pl.col("requests").filter(pl.col("turn") > 0)
+    below, above = ((later >= sessions - whole).sum().cast(pl.Float64) for whole in (rank.floor(), rank.ceil()))
+    return below + (above - below) * (rank - rank.floor())
 
 
 def _gaps(histogram: pl.DataFrame, bits: int) -> dict[str, Scalar]:

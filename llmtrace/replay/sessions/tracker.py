@@ -248,6 +248,6 @@ def _missing(missing: Sequence[str], present: Collection[str], wanted_by: str) -
     hint = f"Name the source column with --map {missing[0]}=COLUMN"
     if "session" in present:
         hint = "The trace has sessions of its own: take those with --given"
-    elif others:
+    if others:
         hint += f", or take another key with --by, of: {', '.join(others)}"
     return MissingColumnError(f"{wanted_by} needs {names} to reconstruct sessions, which the trace does not have", f"{hint}.")

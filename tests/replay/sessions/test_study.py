@@ -13,6 +13,7 @@ import pytest
 
 from llmtrace.engine.ordered import in_order
 from llmtrace.errors import MissingColumnError, UsageError
+from llmtrace.formats.layout import ReadOptions
 from llmtrace.replay.sessions import Reconstruction, Study
 from llmtrace.trace import Trace, open_trace
 from llmtrace.trace.store import Footer
@@ -304,6 +305,49 @@ def test_conversations_of_coding_agents(real_traces: Path, tmp_path: Path, recon
     assert judged_by_blocks(frame.sort("timestamp", maintain_order=True), 64, 10, reconstruct) == (54, 52, 48, 48)
     assert result.tables["quality"].rows() == [("block_hashes", 54, 52, 48, 48 / 52, 48 / 54, 48 / 52, 1.0)]
     assert result.scalars["sessions"] == 17
+
+
+def words_of(messages: str | list[dict[str, Any]]) -> list[str]:
+    read = json.loads(messages) if isinstance(messages, str) else messages
+    return [f"{one['role']} {word}" for one in read for word in one["content"].split()]
+
+
+def otel(folder: Path) -> pl.DataFrame:
+    """Nine runs of agents, a user each. They have texts and no count of tokens in most, so a word is a token, and a block."""
+    rows, known = [], dict[tuple[str, ...], int]()
+    for path in sorted(folder.glob("*.json")):
+        for span in json.loads(path.read_text(encoding="utf-8"))["spans"]:
+            told = span["attributes"]
+            words, text = words_of(told["gen_ai.input.messages"]), told.get("gen_ai.output.text")
+            output = len(words_of(told["gen_ai.output.messages"]) if text is None else text.split())
+            hashes = [known.setdefault(tuple(words[:count]), len(known)) for count in range(1, len(words) + 1)]
+            time = datetime.fromisoformat(span["start_time"]).replace(tzinfo=None)
+            rows.append((time, len(words), output, path.stem, told["gen_ai.request.model"], hashes))
+    return pl.DataFrame(rows, BLOCK_SCHEMA, orient="row")
+
+
+def test_runs_of_agents_in_telemetry(real_traces: Path, tmp_path: Path, reconstruct: Callable[..., list[Any]]) -> None:
+    """Of 73 requests 17 continue another's messages; agents that work side by side on longer and longer texts seem to as well."""
+    frame = otel(real_traces / "otel")
+    frame.write_parquet(tmp_path / "t.parquet", metadata=Footer("utc", 1).metadata())
+    result = studied(open_trace(str(tmp_path / "t.parquet")), Reconstruction())
+    assert judged_by_blocks(frame.sort("timestamp", maintain_order=True), 1, 10, reconstruct) == (17, 30, 11, 11)
+    assert result.tables["quality"].rows() == [("block_hashes", 17, 30, 11, 11 / 30, 11 / 17, 11 / 30, 1.0)]
+    assert result.scalars["session_requests"] == 73
+
+
+def test_first_rows_of_published_sessions_have_no_link(real_traces: Path) -> None:
+    """Four requests of as many sessions, in BurstGPT, which has no users: whatever is found, by model, is wrong."""
+    result = studied(open_trace(str(real_traces / "burstgpt" / "burstgpt_v3_head.csv")), Reconstruction(by=("model",)))
+    assert result.tables["quality"].rows() == [("session", 0, 2, 0, 0.0, None, 0.0, None)]
+    result = studied(open_trace(str(real_traces / "burstgpt" / "burstgpt_v3_head.csv")), None)
+    assert (result.scalars["sessions"], result.scalars["mean_turns"]) == (4, 1.0)
+
+
+def test_one_request_with_blocks_has_no_link(real_traces: Path) -> None:
+    options = ReadOptions(mapping={"user": "type"})
+    result = studied(open_trace(str(real_traces / "bailian" / "qwen_bailian_head.jsonl"), options=options), Reconstruction())
+    assert result.tables["quality"].rows() == [("block_hashes", 0, 0, 0, None, None, None, None)]
 
 
 def test_the_published_sessions_judge_the_published_excerpt(real_traces: Path) -> None:

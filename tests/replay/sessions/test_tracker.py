@@ -148,7 +148,8 @@ def test_what_is_missing_is_named_and_what_to_do(tmp_path: Path, requests: pl.Da
     frame = requests
     with pytest.raises(MissingColumnError, match="sessions needs 'user' to reconstruct sessions") as error:
         SessionTracker.reconstructing(opened(frame.drop("user"), tmp_path), Reconstruction())
-    assert error.value.hint == "The trace has sessions of its own: take those with --given."
+    own = "The trace has sessions of its own: take those with --given"
+    assert error.value.hint == f"{own}, or take another key with --by, of: model, session."
     with pytest.raises(MissingColumnError, match="cache needs 'user'") as error:
         SessionTracker.of(opened(frame.drop("user", "session"), tmp_path), wanted_by="cache")
     assert error.value.hint == "Name the source column with --map user=COLUMN, or take another key with --by, of: model."
