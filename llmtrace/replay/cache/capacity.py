@@ -1,8 +1,8 @@
 """Capacities: how large a cache is, in tokens, as a share of the working set, or in bytes of keys and values.
 
 `MODELS` has the bytes that a token takes in the cache of some models, from the shapes in the `config.json` that each model is
-published with: two bytes (bfloat16) times, per layer, keys and values of every key-value head, or, with multi-head latent attention,
-the compressed vector and the rotary key. An engine that stores 8 bits takes half of that.
+published with: two bytes (bfloat16) times, per layer, keys and values of every key-value head, or, with multi-head latent
+attention, the compressed vector and the rotary key. An engine that stores 8 bits takes half of that.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ The replay loop keeps what is in the cache, and its sizes. A policy keeps an ord
 - `insert(policy, now, one, size)`: it comes in.
 - `free(policy, one)`: it is in the cache and no longer pinned; only for policies that put pinned objects aside.
 - `expect(policy, one)`: it will be used soon; only for policies that gain by having what they know of it brought near.
+- `remembers(policy, one)`: whether anything is known of an object that is not in the cache, so that its number may not become
+  another's; only for policies that remember what they evicted.
 - `pauses(policy)`: whether the loop shall stop before the next request, and go on when it is called again; only for policies that
   have something to do outside compiled code.
 
@@ -26,7 +28,7 @@ from numba.extending import overload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ABSENT", "Kernels", "evict", "expect", "free", "hit", "implement", "insert", "miss", "pauses"]
+__all__ = ["ABSENT", "Kernels", "evict", "expect", "free", "hit", "implement", "insert", "miss", "pauses", "remembers"]
 
 ABSENT = -1
 """The size of an object that is not in the cache."""
@@ -40,6 +42,10 @@ def _never(policy: Any) -> bool:
     return False
 
 
+def _nobody(policy: Any, one: int) -> bool:
+    return False
+
+
 class Kernels(NamedTuple):
     """The functions of a policy, in plain Python that Numba compiles."""
 
@@ -50,6 +56,7 @@ class Kernels(NamedTuple):
     free: Any = _nothing
     expect: Any = _nothing
     pauses: Any = _never
+    remembers: Any = _nobody
 
 
 _KERNELS: dict[type, Kernels] = {}
@@ -60,8 +67,8 @@ def implement(state: type, **kernels: Callable[..., Any]) -> None:
 
     Args:
         state: a named tuple of arrays.
-        **kernels: plain functions named `hit`, `miss`, `evict`, `insert`, and `free`, `expect` and `pauses` if the policy wants
-            them.
+        **kernels: plain functions named `hit`, `miss`, `evict`, `insert`, and `free`, `expect`, `remembers` and `pauses` if the
+            policy wants them.
     """
     _KERNELS[state] = Kernels(**kernels)
 
@@ -101,6 +108,11 @@ def pauses(policy: Any) -> bool:
     raise NotImplementedError
 
 
+def remembers(policy: Any, one: int) -> bool:
+    """Whether anything is known of an object that is not in the cache; compiled code only."""
+    raise NotImplementedError
+
+
 # Not strict: a policy's own function may annotate its state.
 def _kernel_of(policy: Any, name: str) -> Any:
     return getattr(_KERNELS[policy.instance_class], name)
@@ -117,3 +129,4 @@ overload(insert, **_options)(lambda policy, now, one, size: _kernel_of(policy, "
 overload(free, **_options)(lambda policy, one: _kernel_of(policy, "free"))  # noqa: ARG005
 overload(expect, **_options)(lambda policy, one: _kernel_of(policy, "expect"))  # noqa: ARG005
 overload(pauses, **_options)(lambda policy: _kernel_of(policy, "pauses"))
+overload(remembers, **_options)(lambda policy, one: _kernel_of(policy, "remembers"))  # noqa: ARG005

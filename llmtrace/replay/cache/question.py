@@ -17,6 +17,7 @@ from llmtrace.replay.cache.like import TOOLS, like
 from llmtrace.replay.cache.lru_curve import lru_curve
 from llmtrace.replay.cache.notes import notes
 from llmtrace.replay.cache.policies.lrb import ASKED
+from llmtrace.replay.cache.policies.ttl import time_to_live_us
 from llmtrace.replay.cache.replay import POLICIES
 from llmtrace.replay.cache.requests import Blocks, Gatherer, Reconstructed, Sessions
 from llmtrace.replay.cache.simulate import IDEAL, LRB, ORACLE, TTL, Run, Settings, simulate
@@ -37,8 +38,6 @@ DEFAULT_POLICIES = ("fifo", "lru", "arc", "gdsf", "sieve", ORACLE)
 """Those of the paper's eviction figure, LRB aside."""
 CHOICES = (*POLICIES, LRB, ORACLE, TTL)
 Object: TypeAlias = Literal["session", "block"]
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, "ms": 0.001}
-_LONGEST_TTL_S = 100 * 365 * 86_400
 _TOP_SHARE, _NEARLY = 0.1, 0.9
 
 
@@ -119,16 +118,7 @@ class Question:
         Raises:
             UsageError: if it is none.
         """
-        if self.ttl is None:
-            return 0
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smhdw])", self.ttl.strip(), re.ASCII)
-        hint = "Give a number and a unit, one of ms, s, m, h, d, w, as in 500ms, 5m or 1h."
-        if found is None:
-            raise UsageError(f"--ttl {self.ttl}: not a length of time", hint)
-        seconds = float(found[1]) * _UNITS_S[found[2]]
-        if not 0 < seconds <= _LONGEST_TTL_S:
-            raise UsageError(f"--ttl {self.ttl}: {'not above zero' if seconds == 0 else 'longer than a century'}", hint)
-        return round(seconds * 1e6)
+        return 0 if self.ttl is None else time_to_live_us(self.ttl)
 
     def of_trace(self, columns: Collection[str], block_tokens: int | None) -> tuple[Question, Gatherer]:
         """The question with what is cached decided, and what gathers the requests for it.

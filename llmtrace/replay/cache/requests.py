@@ -7,7 +7,6 @@ stream.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from llmtrace.errors import InputError
+from llmtrace.replay.cache.room import FEWER, GIB, memory_bytes
 from llmtrace.replay.cache.stream import of_blocks, of_objects
 from llmtrace.schema import failed
 from llmtrace.summaries import keys
@@ -43,8 +43,6 @@ _TAKEN, _FAILED, _NO_INPUT, _TOO_LARGE, _UNKNOWN = range(5)
 _REASONS = {_FAILED: "failed_requests", _NO_INPUT: "no_input_requests", _TOO_LARGE: "too_large_requests"}
 _PEAK = 3
 """A replay of what is gathered needs up to so many times its bytes."""
-_SHORTER = "Replay a part of the trace, with --since and --until or with --model."
-_GIB = 2**30
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -187,24 +185,19 @@ class Gatherer(ABC):
     def _check_room(self) -> None:
         uses = sum(lot.size for lot in self._lots["ids"])
         if uses > MOST:
-            raise InputError(f"There are more than {MOST:,} uses of {self._what} to replay", _SHORTER)
+            raise InputError(f"There are more than {MOST:,} uses of {self._what} to replay", f"{FEWER}.")
         held = sum(lot.nbytes for lots in self._lots.values() for lot in lots)
-        memory = _memory()
+        memory = memory_bytes()
         if memory is not None and _PEAK * held > memory:
             raise InputError(
                 f"The replay of {self._counts['requests']:,} requests, and of those to come, needs more than the "
-                f"{memory / _GIB:.1f} GiB of memory that there are",
-                _SHORTER,
+                f"{memory / GIB:.1f} GiB of memory that there are",
+                f"{FEWER}.",
             )
 
     @property
     def _what(self) -> str:
         return "blocks" if isinstance(self, Blocks) else "sessions"
-
-
-def _memory() -> int | None:
-    """Bytes of memory of this machine; None where that is not told."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
 
 
 class Sessions(Gatherer):

@@ -17,6 +17,7 @@ from llmtrace.replay.cache.policies import lrb
 from llmtrace.replay.cache.policies.ttl import expire
 from llmtrace.replay.cache.policy import ABSENT
 from llmtrace.replay.cache.replay import check_leaves, play, replay
+from llmtrace.replay.cache.room import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -102,13 +103,17 @@ def simulate(requests: Requests, runs: Sequence[Run], settings: Settings, thread
         requests: what is replayed.
         runs: policies of `replay.POLICIES`, and `ideal`, `lrb`, `oracle` and `ttl`.
         settings: what they share.
-        threads: runs at once; the number of processors by default.
+        threads: runs at once, if memory has room for them; the number of processors by default.
+
+    Raises:
+        InputError: if it has no room for one.
     """
     parts = {run: _parts(run, requests, settings) for run in runs}
     wanted = list(dict.fromkeys(part for found in parts.values() for part in found))
+    workers = at_once(requests, [part.policy for part in wanted], threads or os.cpu_count() or 1)
     _prepare(requests, wanted)
     one = partial(_outcome, requests, gaps.classes(requests), settings)
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="llmtrace-replay") as pool:
+    with ThreadPoolExecutor(workers, thread_name_prefix="llmtrace-replay") as pool:
         futures = [pool.submit(one, part) for part in _longest_first(wanted)]
         try:
             outcomes = dict(zip(_longest_first(wanted), (future.result() for future in futures), strict=True))

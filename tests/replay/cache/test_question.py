@@ -418,7 +418,7 @@ def test_more_than_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="more than 5 uses of blocks"):
         ask(blocks("lru", 3), replace_tokens(rows))
     monkeypatch.setattr(requests_module, "MOST", 2**31 - 1)
-    monkeypatch.setattr(requests_module, "_memory", lambda: 100)
+    monkeypatch.setattr(requests_module, "memory_bytes", lambda: 100)
     with pytest.raises(InputError, match="The replay of 3 requests") as caught:
         ask(sessions("lru", 3), rows)
     assert "--since" in caught.value.hint

@@ -123,4 +123,8 @@ def _expect(policy: ARC, one: int) -> None:
     fetch(policy.links, one)
 
 
-implement(ARC, hit=_hit, miss=_miss, evict=_evict, insert=_insert, expect=_expect)
+def _remembers(policy: ARC, one: int) -> Any:
+    return policy.links[one, _WHERE] != _OUT
+
+
+implement(ARC, hit=_hit, miss=_miss, evict=_evict, insert=_insert, expect=_expect, remembers=_remembers)

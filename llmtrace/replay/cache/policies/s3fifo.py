@@ -166,4 +166,8 @@ def _expect(policy: S3FIFO, one: int) -> None:
     fetch(policy.links, one)
 
 
-implement(S3FIFO, hit=_hit, miss=_miss, evict=_evict, insert=_insert, free=_free, expect=_expect)
+def _remembers(policy: S3FIFO, one: int) -> Any:
+    return policy.links[one, _WHERE] != _OUT
+
+
+implement(S3FIFO, hit=_hit, miss=_miss, evict=_evict, insert=_insert, free=_free, expect=_expect, remembers=_remembers)

@@ -7,11 +7,13 @@ gaps between uses. A gap equal to the time to live is still a hit.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 
+from llmtrace.errors import UsageError
 from llmtrace.replay.cache.policy import ABSENT
 
 if TYPE_CHECKING:
@@ -21,7 +23,29 @@ if TYPE_CHECKING:
 
     Times = npt.NDArray[np.int64]
 
-__all__ = ["expire"]
+__all__ = ["expire", "time_to_live_us"]
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, "ms": 0.001}
+_LONGEST_S = 100 * 365 * 86_400
+
+
+def time_to_live_us(text: str) -> int:
+    """A time to live, as `--ttl` takes it, in microseconds.
+
+    Raises:
+        UsageError: if it is none.
+
+    >>> time_to_live_us("5m"), time_to_live_us("500ms")
+    (300000000, 500000)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smhdw])", text.strip(), re.ASCII)
+    hint = "Give a number and a unit, one of ms, s, m, h, d, w, as in 500ms, 5m or 1h."
+    if found is None:
+        raise UsageError(f"--ttl {text}: not a length of time", hint)
+    seconds = float(found[1]) * _UNITS_S[found[2]]
+    if not 0 < seconds <= _LONGEST_S:
+        raise UsageError(f"--ttl {text}: {'not above zero' if seconds == 0 else 'longer than a century'}", hint)
+    return round(seconds * 1e6)
 
 
 def expire(stream: Stream, times: Times, found: Sizes, ttl_us: int) -> Sizes:
