@@ -56,8 +56,19 @@ class Routing:
         ),
     ] = field(default_factory=list)
     cache_policy: Annotated[
-        Literal["lru", "fifo", "clock", "sieve"], typer.Option(help="How an instance evicts.", rich_help_panel=_FLEET)
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="How an instance evicts: lru, fifo, clock, sieve, s3fifo, arc, gdsf, lfu, lhd, or ttl with --ttl.",
+            rich_help_panel=_FLEET,
+        ),
     ] = "lru"
+    ttl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="After how long without a use --cache-policy ttl forgets, as 5m.", rich_help_panel=_FLEET
+        ),
+    ] = None
     object: Object = None
     block_size: BlockSize = None
     load: Annotated[
@@ -68,9 +79,10 @@ class Routing:
             rich_help_panel=_FLEET,
         ),
     ] = "tokens"
-    hash_by: Annotated[Literal["user", "session"], typer.Option(help="What consistent-hash hashes.", rich_help_panel=_FLEET)] = (
-        "user"
-    )
+    hash_by: Annotated[
+        Literal["user", "session"] | None,
+        typer.Option(help="What consistent-hash hashes; the user without it.", rich_help_panel=_FLEET),
+    ] = None
     seed: Annotated[int, typer.Option(metavar="SEED", help="Of what is drawn at random.", rich_help_panel=_FLEET)] = 10
     search: Annotated[
         bool,
@@ -79,11 +91,13 @@ class Routing:
         ),
     ] = False
     give_up: Annotated[
-        float,
+        float | None,
         typer.Option(
-            metavar="SHARE", help="Share of the best hit ratio that a search gives up for balance.", rich_help_panel=_FLEET
+            metavar="SHARE",
+            help="Share of the best hit ratio that --search gives up for balance; 0.01 without it.",
+            rich_help_panel=_FLEET,
         ),
-    ] = 0.01
+    ] = None
     prefill: Annotated[
         int | None,
         typer.Option(metavar="P", help="So many instances compute prompts only; with --decode.", rich_help_panel=_FLEET),
@@ -125,6 +139,7 @@ class Routing:
             instances=tuple(map(_number, _listed(self.instances))),
             wanted=tuple(map(_capacity, _listed(self.capacity))),
             cache_policy=self.cache_policy,
+            ttl=self.ttl,
             object=self.object,
             block_tokens=self.block_size,
             rule=reconstructing.rule(),

@@ -66,7 +66,7 @@ def answer(question: Question, found: Found) -> Result:
     }
     scalars = {**_scalars(question, found), **_reference(found, compared), **_handed_over(found, moving)}
     if question.search:
-        tables["searched"] = _searched(found, moving, question.give_up)
+        tables["searched"] = _searched(found, moving, question.tolerance)
         tables["pareto"] = tables["searched"].filter("is_on_front").drop("is_on_front")
         scalars |= _recommendation(tables["searched"])
     return Result(

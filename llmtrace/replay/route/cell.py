@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llmtrace.replay.route import blocks, sessions
+from llmtrace.replay.route import blocks, expiring, ruled, sessions
 from llmtrace.replay.route.eviction import LRU, ORDERS
+from llmtrace.replay.route.fleets import MAKERS
 from llmtrace.replay.route.loop import feed, new_books, replay
 from llmtrace.replay.route.view import UNLIMITED, new_view
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from llmtrace.replay.route.rules import Rule
     from llmtrace.replay.route.stream import Extent, Stream
 
-__all__ = ["INTERVALS", "SEED", "UNLIMITED", "Cell", "Key", "Outcome", "Running", "run"]
+__all__ = ["CACHE_POLICIES", "INTERVALS", "SEED", "TTL", "UNLIMITED", "Cell", "Key", "Outcome", "Running", "run"]
 
 SEED = 10
 """The paper's."""
@@ -26,6 +27,10 @@ INTERVALS = 96
 
 AT_ONCE = 1 << 18
 """Requests that are replayed before anybody is told: a tenth of a second."""
+
+TTL = "ttl"
+CACHE_POLICIES = (*ORDERS, *MAKERS, TTL)
+"""How an instance may evict, by the names that `cache` has: in an order, by a policy with a state of its own, and by age."""
 
 Key: TypeAlias = Literal["user", "session"]
 
@@ -38,9 +43,10 @@ class Cell:
         rule: the policy and its parameters.
         instances: how many there are.
         capacity_tokens: what each one's cache may hold; `UNLIMITED` for all.
-        cache_policy: how it evicts, one of `eviction.ORDERS`.
+        cache_policy: how it evicts, one of `CACHE_POLICIES`.
         key: by what users are kept on an instance: the user, or the session.
         seed: of what is drawn at random.
+        ttl_us: after how long without a use the cache policy `ttl` forgets.
     """
 
     rule: Rule
@@ -49,6 +55,7 @@ class Cell:
     cache_policy: str = "lru"
     key: Key = "user"
     seed: int = SEED
+    ttl_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class Running:
         """Begin with idle instances and empty caches."""
         self.cell, self._extent = cell, extent
         self._policy = cell.rule.new(cell.instances, extent.users)
-        self._store = _empty(cell, block_tokens)
+        self._store = _empty(cell, extent, block_tokens)
         self._view = new_view(cell.instances, cell.capacity_tokens, cell.seed)
         self._books = new_books(extent, cell.instances, INTERVALS)
 
@@ -114,13 +121,26 @@ class Running:
         return Outcome(self.cell, self._books.closed(), *(int(count) for count in self._store.closed()))
 
 
-def _empty(cell: Cell, block_tokens: int | None) -> Any:
-    """Empty caches. Without a limit nothing is evicted, and all ways to evict are one."""
+def _empty(cell: Cell, extent: Extent, block_tokens: int | None) -> Any:
+    """Empty caches. Without a limit nothing is evicted, and all ways to evict are one, but for what gets too old."""
+    if cell.cache_policy == TTL and block_tokens is None:
+        return expiring.new_sessions(cell.instances, cell.ttl_us)
+    if cell.cache_policy == TTL and block_tokens is not None:
+        return expiring.new_blocks(block_tokens, cell.instances, cell.ttl_us)
     is_bounded = cell.capacity_tokens != UNLIMITED
+    if is_bounded and cell.cache_policy in MAKERS:
+        return _ruled(cell, extent.objects, block_tokens)
     order = ORDERS[cell.cache_policy] if is_bounded else LRU
     if block_tokens is None:
         return sessions.new(cell.instances, order, is_bounded=is_bounded)
     return blocks.new(block_tokens, cell.instances, order, is_bounded=is_bounded)
+
+
+def _ruled(cell: Cell, objects: int, block_tokens: int | None) -> Any:
+    policy, instances, capacity = cell.cache_policy, cell.instances, cell.capacity_tokens
+    if block_tokens is None:
+        return ruled.new_sessions(policy, instances, capacity=capacity, objects=objects)
+    return ruled.new_blocks(policy, instances, block_tokens, capacity=capacity, objects=objects)
 
 
 def run(stream: Stream, cell: Cell) -> Outcome:

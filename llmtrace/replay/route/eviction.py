@@ -1,4 +1,6 @@
-"""In which order an instance evicts: those of `cache`'s policies that need no more than a queue and a mark.
+"""In which order an instance evicts: those of `cache`'s policies that need no more than a queue and a mark of each copy.
+
+The others are in `llmtrace.replay.route.ruled`, with states of their own, and in `llmtrace.replay.route.expiring`.
 
 - LRU: a hit moves the copy first; the last goes.
 - FIFO: hits change nothing; the last goes.

@@ -67,7 +67,7 @@ def _recommended(scalars: Mapping[str, Scalar], compared: pl.DataFrame, question
     taken = {name: scalars[f"recommended_{name}"] for name in ("policy", "token_hit_ratio", "imbalance_ratio")}
     return (
         f"Recommended: {_told(taken)}. {_where(scalars)} these weights are the most even of those that give up at most "
-        f"{question.give_up:.3g} of the best hit ratio, {scalars['best_searched_token_hit_ratio']:.4f}; beside them {others}."
+        f"{question.tolerance:.3g} of the best hit ratio, {scalars['best_searched_token_hit_ratio']:.4f}; beside them {others}."
     )
 
 

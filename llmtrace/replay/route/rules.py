@@ -25,7 +25,7 @@ from llmtrace.replay.route.policies import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["BY_USER", "PAPER", "POLICIES", "Rule", "defaults", "parse"]
+__all__ = ["BY_USER", "HASHING", "PAPER", "POLICIES", "Rule", "defaults", "parse"]
 
 POLICIES: Mapping[str, Callable[..., Any]] = {
     "round-robin": round_robin.new,
@@ -45,7 +45,10 @@ POLICIES: Mapping[str, Callable[..., Any]] = {
 PAPER = ("round-robin", "load-first", "sticky", "cache-first")
 """The policies of the paper's routing experiment."""
 
-BY_USER = frozenset({"sticky", "consistent-hash"})
+HASHING = "consistent-hash"
+"""The policy that hashes users, or sessions."""
+
+BY_USER = frozenset({"sticky", HASHING})
 """Policies that need to know the user."""
 
 

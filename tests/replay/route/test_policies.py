@@ -14,6 +14,7 @@ from llmtrace.replay.route.cell import UNLIMITED, Cell, run
 from llmtrace.replay.route.policy import NOBODY
 from llmtrace.replay.route.rules import POLICIES, Rule
 from llmtrace.replay.route.stream import LOADS, Load, Requests, prepare
+from tests.replay.route.slow_caches import CACHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,10 @@ class Slow:
     def __init__(self, trace: list[Request], cell: Cell, load: Load) -> None:
         self.trace, self.cell, self.load_of = trace, cell, load
         self.n = cell.instances
-        self.caches: list[dict[int, int]] = [{} for _ in range(self.n)]
+        self.ruled = [
+            CACHES[cell.cache_policy](cell.capacity_tokens) for _ in range(self.n if cell.cache_policy in CACHES else 0)
+        ]
+        self.caches: list[dict[int, int]] = [cache.held for cache in self.ruled] or [{} for _ in range(self.n)]
         self.ever: list[dict[int, int]] = [{} for _ in range(self.n)]
         self.flying: list[tuple[int, int, int, float]] = []
         self.dice, self.turn = Dice(cell.seed), 0
@@ -182,6 +186,11 @@ class Slow:
     def hold(self, request: Request, one: int) -> None:
         """Put the session last in a dictionary, which is the most recently used, and evict from its beginning."""
         cache, size = self.caches[one], request.prompt + request.answer
+        if self.ruled:
+            size = max(cache.get(request.session, 0), size)
+            self.ever[one][request.session] = max(self.ever[one].get(request.session, 0), size)
+            self.ruled[one].use(request.session, size)
+            return
         cache[request.session] = max(cache.pop(request.session, 0), size)
         self.ever[one][request.session] = max(self.ever[one].get(request.session, 0), cache[request.session])
         while sum(cache.values()) > self.cell.capacity_tokens and len(cache) > 1:
@@ -299,6 +308,12 @@ def test_a_cell_is_what_a_slow_replay_gives(
     rule: Rule, trace: list[Request], instances: int, capacity: int, load: Load, seed: int
 ) -> None:
     compare(trace, Cell(rule, instances, capacity, seed=seed), load)
+
+
+@pytest.mark.parametrize(("rule", "cache"), [("round-robin", "s3fifo"), ("cache-first", "gdsf"), ("round-robin", "lfu")])
+@given(traces(), st.integers(1, 3), st.sampled_from([7, 20, 45, 200, UNLIMITED]))
+def test_instances_evict_as_slow_caches_do(rule: str, cache: str, trace: list[Request], instances: int, capacity: int) -> None:
+    compare(trace, Cell(Rule(rule), instances, capacity, cache))
 
 
 @given(traces(), st.integers(1, 4))

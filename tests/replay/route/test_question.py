@@ -346,6 +346,28 @@ def test_an_answer_takes_all_passes(tmp_path: Path) -> None:
         asked.answer()
 
 
+@pytest.mark.parametrize("size", ["9000", None])
+def test_a_cache_forgets_what_is_old(tmp_path: Path, size: str | None) -> None:
+    """Whatever room there is, nothing is found of a session that was asked for more than a second before."""
+    frame = conversations().with_columns(timestamp=pl.Series([START + timedelta(seconds=3 * row) for row in range(400)]))
+    again = frame.with_columns(pl.col("timestamp") + timedelta(seconds=1)).vstack(frame).sort("timestamp")
+    source = write(tmp_path, again)
+    found = {
+        ttl: ask(source, one_cell("sticky", 2, size, cache_policy="ttl", ttl=ttl)).tables["tradeoff"]["request_hit_ratio"].item()
+        for ttl in ("500ms", "1s", "1w")
+    }
+    assert found["500ms"] == 0
+    assert found["1s"] == 0.5
+    lru = ask(source, one_cell("sticky", 2, size)).tables["tradeoff"]["request_hit_ratio"].item()
+    assert found["1w"] == lru > 0.5
+
+
+def test_loads_are_dated_to_the_second(tmp_path: Path) -> None:
+    frame = conversations(20).with_columns(pl.col("timestamp") + timedelta(microseconds=123_456))
+    times = ask(write(tmp_path, frame), one_cell("sticky", 2)).tables["load"]["time"]
+    assert times[0] == frame["timestamp"][0].replace(microsecond=0)
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -354,7 +376,18 @@ def test_an_answer_takes_all_passes(tmp_path: Path) -> None:
         ({"prefill": 3}, "--prefill and --decode go together"),
         ({"prefill": 3, "decode": 0}, "--decode 0: out of range"),
         ({"prefill": 3, "decode": 3, "instances": (2,)}, "--instances together with --prefill and --decode"),
-        ({"cache_policy": "arc"}, "--cache-policy arc: instances do not evict by that"),
+        ({"cache_policy": "lifo"}, "--cache-policy lifo: there is no such policy"),
+        (
+            {"cache_policy": "belady"},
+            "--cache-policy belady: it knows what a cache will be asked for, and here that depends on where requests go",
+        ),
+        ({"cache_policy": "lrb"}, "--cache-policy lrb: it would train a model for every instance of every cell"),
+        ({"cache_policy": "ttl"}, "--cache-policy ttl needs a time to live"),
+        ({"ttl": "5m"}, "--ttl 5m: caches do not evict by age"),
+        ({"cache_policy": "ttl", "ttl": "5"}, "--ttl 5: not a length of time"),
+        ({"hash_by": "session"}, "--hash-by session: no policy hashes"),
+        ({"rules": (Rule("sticky"),), "hash_by": "user"}, "--hash-by user: no policy hashes"),
+        ({"give_up": 0.1}, "--give-up 0.1: there is no search"),
         ({"load": "heavy"}, "--load heavy: not a load"),
         ({"seed": -1}, "--seed -1: out of range"),
         ({"link_gbps": 0.0}, "--link-gbps 0: not above zero"),
