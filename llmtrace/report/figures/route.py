@@ -25,6 +25,8 @@ __all__ = ["FIGURES"]
 
 COPIES_AT_TOKENS = 25_000
 """The capacity at which the paper shows replication by number of instances; here the nearest one that was replayed."""
+FLAT = 0.2
+"""Of the height of all points, below which the front has a panel of its own."""
 NARROW = 3.0
 """An axis of imbalances that reaches less than so many times from end to end is linear."""
 PERCENT = 100.0
@@ -97,20 +99,53 @@ def pareto(result: Result) -> Figure:
     shown = result.tables["searched"].drop_nulls(["imbalance_ratio", "token_hit_ratio"])
     if shown.is_empty():
         raise style.NoDataError("there is no load")
-    drawing, (axes,) = style.figure(result, panel_in=2.4, remark=_largest(result))
+    others, (lowest, highest) = _others(result), _reach(shown.filter("is_on_front"))
+    everything, _ = _reach(shown, others)
+    is_flat = 0 < highest - lowest < FLAT * (highest - everything)
+    drawing, panels = style.figure(result, panels=1 + is_flat, panel_in=1.7 if is_flat else 2.4, remark=_largest(result))
+    for axes in panels:
+        marks = _weightings(axes, shown, others)
+        axes.set_ylabel("Token hit ratio")
+    if is_flat:
+        margin = (highest - lowest) / 4
+        panels[1].set_ylim(lowest - margin, highest + margin)
+        panels[1].set_ylabel("Token hit ratio,\nnear the front")
+    _imbalance_axis(panels[-1], "x")
+    _name(drawing, marks)
+    return drawing
+
+
+def _reach(*tables: pl.DataFrame) -> tuple[float, float]:
+    """The lowest and the highest hit ratio."""
+    hits = [hit for table in tables for hit in table["token_hit_ratio"].to_list()]
+    return min(hits), max(hits)
+
+
+def _weightings(axes: Axes, shown: pl.DataFrame, others: pl.DataFrame) -> dict[str, Any]:
+    """Draw all weights that were tried, and other policies."""
     marks: dict[str, Any] = {}
-    front = shown.filter("is_on_front")
     marks["Pareto front"] = axes.plot(
-        *_points(front), color=style.LINES[0][0], marker="o", markersize=3, linewidth=1.1, drawstyle="steps-post", zorder=3
+        *_points(shown.filter("is_on_front")),
+        color=style.LINES[0][0],
+        marker="o",
+        markersize=3,
+        linewidth=1.1,
+        drawstyle="steps-post",
+        zorder=3,
     )[0]
     marks["other weights"] = axes.plot(
         *_points(shown.filter(~pl.col("is_on_front"))), color="#999999", marker="o", markersize=2, linestyle="", zorder=2
     )[0]
-    taken = shown.filter("is_recommended")
     marks["recommended"] = axes.plot(
-        *_points(taken), color="#222222", marker="*", markersize=8, markerfacecolor="white", linestyle="", zorder=5
+        *_points(shown.filter("is_recommended")),
+        color="#222222",
+        marker="*",
+        markersize=8,
+        markerfacecolor="white",
+        linestyle="",
+        zorder=5,
     )[0]
-    for (policy, look), row in zip(_looks(others := _others(result)), others.iter_rows(named=True), strict=True):
+    for (policy, look), row in zip(_looks(others), others.iter_rows(named=True), strict=True):
         marks[policy] = axes.plot(
             [row["imbalance_ratio"] * PERCENT],
             [row["token_hit_ratio"]],
@@ -122,10 +157,7 @@ def pareto(result: Result) -> Figure:
             linestyle="",
             zorder=4,
         )[0]
-    _imbalance_axis(axes, "x")
-    axes.set_ylabel("Token hit ratio")
-    _name(drawing, marks)
-    return drawing
+    return marks
 
 
 FIGURES: Mapping[str, Callable[[Result], Figure]] = {

@@ -128,6 +128,17 @@ def test_the_front_and_what_is_beside_it(result: Result) -> None:
     assert legend(drawing)[:3] == ["Pareto front", "other weights", "recommended"]
 
 
+def test_a_front_that_is_flat_beside_the_others_is_shown_again(result: Result) -> None:
+    table = result.tables["searched"].with_columns(
+        token_hit_ratio=pl.when("is_on_front").then(0.9 + pl.col("token_hit_ratio") / 100).otherwise("token_hit_ratio")
+    )
+    drawing = draw(replace(result, tables={**result.tables, "searched": table}), "pareto")
+    whole, near = drawing.axes
+    assert list(lines(whole).values()) == list(lines(near).values())
+    assert whole.get_ylim()[0] < 0.5
+    assert near.get_ylim() == pytest.approx((0.901 - 0.00125, 0.906 + 0.00125))
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_one_cell_without_load_draws_nothing(result: Result, name: str) -> None:
     cell = result.tables["tradeoff"].head(1).with_columns(imbalance_ratio=pl.lit(None, pl.Float64))
