@@ -127,7 +127,7 @@ def _small(requests: Requests, tokens: Sequence[int]) -> str:
         return ""
     return (
         f"{below} of {counted(len(tokens), 'capacity', 'capacities')} {either(below, 'is', 'are')} smaller than the longest "
-        f"request, of {largest:,} tokens."
+        f"request, of {largest:,} tokens{'' if below < len(tokens) else f'; --capacity takes larger ones, such as {10 * largest}'}."
     )
 
 

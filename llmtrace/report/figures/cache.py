@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style
+from llmtrace.report import style, ticks
 from llmtrace.report.units import aligned
+from llmtrace.wording import either
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ def curve(result: Result) -> Figure:
         axes.set_ylabel(f"Token hit ratio\n{how}")
         axes.set_ylim(0, min(1.03, 1.1 * max(table[column].to_numpy().max(), LOWEST_TOP)))
     style.log_axis(panels[-1], "Capacity (tokens)", prefixes=True)
+    ticks.of_powers(panels[-1].xaxis, panels[-1].get_xlim())
     style.legend(drawing, lines, [*names, IDEAL])
     return drawing
 
@@ -61,7 +63,7 @@ def lru_curve(result: Result) -> Figure:
     """LRU at every capacity, by stack distances, with all three ratios."""
     table = _known(result, "lru_curve")
     enough = result.scalars.get("lru_90_capacity_tokens")
-    remark = f"line: 90 % of ideal by prefix at {_tokens(enough)} tokens" if isinstance(enough, int) else ""
+    remark = f"line: 90 % of ideal by prefix at {_tokens(enough)}" if isinstance(enough, int) else ""
     drawing, (axes,) = style.figure(result, remark=remark)
     columns = {
         "request_hit_ratio": "requests",
@@ -76,6 +78,7 @@ def lru_curve(result: Result) -> Figure:
     if isinstance(enough, int):
         axes.axvline(enough, color="#999999", linewidth=0.8, zorder=1)
     style.log_axis(axes, "Capacity of LRU (tokens)", prefixes=True)
+    ticks.of_powers(axes.xaxis, axes.get_xlim())
     style.share_axis(axes, "Hit ratio")
     axes.set_ylim(0, 1.03)
     style.legend(drawing, lines, list(columns.values()))
@@ -99,6 +102,7 @@ def histogram(result: Result) -> Figure:
     axes.set_xlim(-0.01, 1.01)
     style.log_axis(axes, "Share of requests", prefixes=False, vertical=True)
     axes.set_ylim(max(LOWEST_SHARE, least / 2), 1)
+    ticks.of_powers(axes.yaxis, axes.get_ylim())
     style.legend(drawing, lines, names)
     return drawing
 
@@ -193,7 +197,7 @@ def _at_one_capacity(result: Result, name: str) -> tuple[pl.DataFrame, list[str]
     named = there["policy"].unique(maintain_order=True).to_list()
     ranked = sorted(named, key=lambda one: (one != IDEAL, FIRST.index(one) if one in FIRST else len(FIRST)))
     kept = [one for one in named if one in ranked[:FEW]]
-    remark = "" if size is None else f"capacity {_tokens(size)} tokens, {_counted(result)}"
+    remark = "" if size is None else f"capacity {_tokens(size)}, {_counted(result)}"
     return there, kept, remark
 
 
@@ -206,4 +210,4 @@ def _most_different(curve: pl.DataFrame) -> int | None:
 
 
 def _tokens(number: int) -> str:
-    return aligned([number])[0]
+    return f"{aligned([number])[0]} {either(number, 'token', 'tokens')}"

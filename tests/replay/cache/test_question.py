@@ -437,3 +437,13 @@ def test_threads_change_nothing() -> None:
     found = gatherer.requests()
     one, many = (asked.answer(found, threads).tables["curve"] for threads in (1, 4))
     assert one.equals(many)
+
+
+def test_capacities_below_the_longest_request_are_told() -> None:
+    requests = frame([{"input_tokens": 50}, {"input_tokens": 60}])
+    notes = ask(sessions("lru", 40), requests).notes
+    assert (
+        "1 of 1 capacity is smaller than the longest request, of 60 tokens; --capacity takes larger ones, such as 600." in notes
+    )
+    notes = ask(sessions("lru", 40, 70), requests).notes
+    assert "1 of 2 capacities is smaller than the longest request, of 60 tokens." in notes
