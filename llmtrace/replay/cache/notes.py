@@ -125,9 +125,10 @@ def _small(requests: Requests, tokens: Sequence[int]) -> str:
     below = sum(one < largest for one in tokens)
     if not below:
         return ""
+    what = "" if below < len(tokens) else f"; --capacity takes larger ones, such as {10 * largest}"
     return (
         f"{below} of {counted(len(tokens), 'capacity', 'capacities')} {either(below, 'is', 'are')} smaller than the longest "
-        f"request, of {largest:,} tokens{'' if below < len(tokens) else f'; --capacity takes larger ones, such as {10 * largest}'}."
+        f"request, of {largest:,} tokens{what}."
     )
 
 
