@@ -33,8 +33,8 @@ class Routing:
         typer.Option(
             metavar="NAME[:KEY=VALUE,...]",
             help="A routing policy, or several with commas; repeatable. round-robin, load-first, sticky and cache-first without "
-            "it; there are random, least-requests, power-of-two, consistent-hash[:bound], score[:alpha,beta,gamma,delta], "
-            "preble[:balance] and threshold[:match,abs,rel] too.",
+            "it; there are random, least-requests, power-of-two, consistent-hash (bound), score (alpha, beta, gamma, delta), "
+            "preble (balance) and threshold (match, abs, rel) too. In brackets what they can be told.",
             rich_help_panel=_FLEET,
         ),
     ] = field(default_factory=list)

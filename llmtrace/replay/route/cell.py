@@ -9,6 +9,7 @@ from llmtrace.replay.route import blocks, expiring, ruled, sessions
 from llmtrace.replay.route.eviction import LRU, ORDERS
 from llmtrace.replay.route.fleets import MAKERS
 from llmtrace.replay.route.loop import feed, new_books, replay
+from llmtrace.replay.route.memory import held_bytes
 from llmtrace.replay.route.view import UNLIMITED, new_view
 
 if TYPE_CHECKING:
@@ -115,6 +116,11 @@ class Running:
             self._store = self._store if now == stop else self._store.more(now)
             if told is not None:
                 told(now - before)
+
+    @property
+    def held_bytes(self) -> int:
+        """What it takes of memory."""
+        return held_bytes((self._policy, self._store, self._view, self._books))
 
     def outcome(self) -> Outcome:
         """What the replay gave, after the last slab."""

@@ -42,6 +42,7 @@ __all__ = [
     "place_behind",
     "place_first",
     "take_out",
+    "taken_bytes",
 ]
 
 NONE = -1
@@ -84,6 +85,11 @@ def grown(copies: Copies, room: int) -> Copies:
     rows = np.empty((max(2 * copies.rows.shape[0], copies.rows.shape[0] + room), 8), np.int32)
     rows[: copies.rows.shape[0]] = copies.rows
     return copies._replace(rows=rows)
+
+
+def taken_bytes(copies: Copies) -> int:
+    """Bytes of the copies, without those for which there is room only."""
+    return int(copies.pool[_TAKEN] * copies.rows[:1].nbytes + copies.heads.nbytes + copies.ends.nbytes)
 
 
 @kernel

@@ -7,7 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from llmtrace.errors import InputError
+from llmtrace.replay.cache.room import GIB, memory_bytes
 from llmtrace.replay.route.cell import Running
+from llmtrace.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +46,9 @@ class Grid:
             stream: the slab.
             progress: called with the requests replayed so far, over all cells, and in total, from one thread at a time; what it
                 raises ends all replays.
+
+        Raises:
+            InputError: if what the cells hold is more than memory has room for.
         """
 
         def told(requests: int) -> None:
@@ -58,6 +64,17 @@ class Grid:
                     future.result()
             finally:
                 pool.shutdown(cancel_futures=True)
+        self._check_room()
+
+    def _check_room(self) -> None:
+        held, memory = sum(one.held_bytes for one in self._running), memory_bytes()
+        if memory is not None and held > memory:
+            raise InputError(
+                f"The caches of {counted(len(self._running), 'cell')} take {held / GIB:.1f} GiB by now, and there are "
+                f"{memory / GIB:.1f} GiB of memory",
+                "Route with fewer policies, instances or capacities at once, or a part of the trace, with --since and --until "
+                "or with --model.",
+            )
 
     def outcomes(self) -> list[Outcome]:
         """The outcomes of the cells, in their order, after the last slab."""

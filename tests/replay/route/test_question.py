@@ -13,7 +13,7 @@ from llmtrace.engine.ordered import in_order
 from llmtrace.errors import InputError, MissingColumnError, UsageError
 from llmtrace.replay.cache.capacity import parse as capacity
 from llmtrace.replay.cache.question import Question as CacheQuestion
-from llmtrace.replay.route import cell
+from llmtrace.replay.route import cell, grid
 from llmtrace.replay.route.gather import Speeds
 from llmtrace.replay.route.passes import Routing
 from llmtrace.replay.route.question import Question
@@ -337,6 +337,14 @@ def test_a_trace_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
     replay.add(frame)
     with pytest.raises(InputError, match="has more requests than when it was first gone through"):
         replay.add(frame)
+
+
+def test_caches_that_outgrow_memory_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "memory_bytes", lambda: 1 << 10)
+    with pytest.raises(InputError, match=r"The caches of 2 cells take 0\.0 GiB by now, and there are 0\.0 GiB of memory"):
+        ask(write(tmp_path, conversations(20)), one_cell("sticky", 2))
+    monkeypatch.setattr(grid, "memory_bytes", lambda: None)
+    assert ask(write(tmp_path, conversations(20)), one_cell("sticky", 2)).scalars["routed_requests"] == 20
 
 
 def test_an_answer_takes_all_passes(tmp_path: Path) -> None:
