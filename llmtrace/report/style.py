@@ -114,7 +114,9 @@ _LOOK: dict[str, Any] = {
     "timezone": "UTC",
 }
 KILO = 1_000
-MINUS_POWER, SUPERSCRIPTS = "⁻", str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+PLAIN_POWERS = range(-4, 5)
+"""The powers of ten up to which a tick without a prefix is written out."""
 _SECONDS = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
 
 
@@ -291,15 +293,15 @@ def _prefixed(value: float, _position: int | None = None) -> str:
 
 
 def _plain(value: float, _position: int | None = None) -> str:
-    """A tick without a prefix; what is tiny as a power of ten.
+    """A tick without a prefix; what is tiny or huge as a power of ten.
 
-    >>> [_plain(value) for value in (0.0001, 1e-05, 2e-12, 300)]
-    ['0.0001', '10⁻⁵', '2·10⁻¹²', '300']
+    >>> [_plain(value) for value in (0, 0.0001, 1e-05, 2e-12, 300, 20_000, 100_000, -5e6)]
+    ['0', '0.0001', '10⁻⁵', '2·10⁻¹²', '300', '20000', '10⁵', '-5·10⁶']
     """
-    digits, _, power = f"{value:g}".partition("e-")
-    if not power:
-        return digits
-    return f"{digits}·10{MINUS_POWER}".removeprefix("1·") + str(int(power)).translate(SUPERSCRIPTS)
+    digits, _, power = f"{value:.5e}".partition("e")
+    if not value or int(power) in PLAIN_POWERS:
+        return f"{value:g}"
+    return f"{float(digits):g}·10".removeprefix("1·") + str(int(power)).translate(SUPERSCRIPTS)
 
 
 def _time_unit(span_s: float) -> tuple[str, float]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
 
     from llmtrace.result import Result
@@ -62,19 +63,13 @@ def load_and_lag1(result: Result) -> Figure:
     table = _hours(result).filter(pl.col("lag1_spearman").is_not_null())
     if table.is_empty():
         raise style.NoDataError("no key has gaps that vary")
-    drawing, (axes,) = style.figure(result, panel_in=2.1)
-    dots = axes.scatter(
-        table["mean_requests_per_hour"].to_numpy(),
-        table["cv_mean"].to_numpy(),
-        c=table["lag1_spearman"].to_numpy(),
-        s=7,
-        cmap="coolwarm",
-        vmin=-1,
-        vmax=1,
-        edgecolors="#555555",
-        linewidths=0.15,
-        rasterized=table.height > style.RASTER_FROM,
-    )
+    below = pl.col("lag1_spearman") < 0
+    some_below = not table.filter(below).is_empty()
+    drawing, (axes,) = style.figure(result, panel_in=2.1, remark="triangles: below zero" if some_below else "")
+    dots = _coloured_dots(axes, table.filter(~below), "o")
+    if some_below:
+        # Both ends of the colours are equally dark in grey.
+        _coloured_dots(axes, table.filter(below), "v")
     axes.set_xscale("log")
     _load_axes(axes)
     style.color_bar(axes, dots, "Lag-1 Spearman of gaps", clipped=False)
@@ -151,6 +146,22 @@ def _hours(result: Result) -> pl.DataFrame:
     return shown
 
 
+def _coloured_dots(axes: Axes, keys: pl.DataFrame, marker: str) -> PathCollection:
+    return axes.scatter(
+        keys["mean_requests_per_hour"].to_numpy(),
+        keys["cv_mean"].to_numpy(),
+        c=keys["lag1_spearman"].to_numpy(),
+        s=7,
+        marker=marker,
+        cmap="coolwarm",
+        vmin=-1,
+        vmax=1,
+        edgecolors="#555555",
+        linewidths=0.15,
+        rasterized=keys.height > style.RASTER_FROM,
+    )
+
+
 def _load_axes(axes: Axes) -> None:
     style.log_axis(axes, "Mean requests per hour (valid hours)", prefixes=True)
     ticks.of_powers(axes.xaxis, axes.get_xlim())
@@ -159,10 +170,5 @@ def _load_axes(axes: Axes) -> None:
 
 
 def _log_y(axes: Axes, label: str) -> None:
-    from matplotlib.ticker import NullFormatter, StrMethodFormatter
-
-    axes.set_ylabel(label)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    style.log_axis(axes, label, prefixes=False, vertical=True)
     ticks.of_powers(axes.yaxis, axes.get_ylim())

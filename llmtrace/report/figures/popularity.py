@@ -198,16 +198,17 @@ def _rank_axis(axes: Axes, curves: Mapping[tuple[str, str], pl.DataFrame]) -> No
 
 
 def _lengths(result: Result, points: Points, of: str, remark: str) -> Figure:
-    words = " · ".join(part for part in (remark, "line: output as long as input") if part)
+    x, y = (_limits(values.to_numpy()) for values in points[:2])
+    ends = max(x[0], y[0]), min(x[1], y[1])
+    seen = ends[0] < ends[1]
+    words = " · ".join(part for part in (remark, "line: output as long as input" if seen else "") if part)
     labels = (f"Median input tokens of a {of}", f"Median output tokens\nof a {of}")
     drawing = _hexagons(result, points, of, GRID_OF_LENGTHS, labels, words)
-    axes = drawing.axes[0]
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    ends = max(left, low), min(right, high)
-    if ends[0] < ends[1]:
+    if seen:
+        axes = drawing.axes[0]
         axes.plot(ends, ends, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
-    axes.set_xlim(left, right)
-    axes.set_ylim(low, high)
+        axes.set_xlim(*x)
+        axes.set_ylim(*y)
     return drawing
 
 

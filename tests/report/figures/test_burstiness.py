@@ -48,7 +48,7 @@ def result() -> Result:
         "survival": pl.DataFrame(
             {
                 "gap_s": gap_s,
-                "empirical": [*np.linspace(1, 0.001, 49), 0.0],
+                "empirical": [*np.geomspace(1, 1e-5, 49), 0.0],
                 "exponential": np.exp(-gap_s),
                 "gamma": None,
                 "weibull": np.exp(-(gap_s**0.5)),
@@ -95,13 +95,24 @@ def test_load_and_cv(result: Result) -> None:
     assert (axes.get_xscale(), axes.get_yscale(), scale.get_ylabel()) == ("log", "log", "Models")
 
 
-def test_load_and_lag1(result: Result) -> None:
-    axes, _ = draw("load_and_lag1", result).axes
-    [dots] = [artist for artist in axes.collections if isinstance(artist, PathCollection)]
+def test_load_and_lag1_shows_the_sign_without_colours_too(result: Result) -> None:
+    drawing = draw("load_and_lag1", result)
+    above, below = (artist for artist in drawing.axes[0].collections if isinstance(artist, PathCollection))
     known = result.tables["by_hour"].filter(pl.col("lag1_spearman").is_not_null())
-    np.testing.assert_array_equal(dots.get_offsets(), known.select("mean_requests_per_hour", "cv_mean").to_numpy())
-    np.testing.assert_array_equal(dots.get_array(), known["lag1_spearman"].to_numpy())
-    assert (dots.norm.vmin, dots.norm.vmax) == (-1, 1)
+    for dots, keys in ((above, known.filter(pl.col("lag1_spearman") >= 0)), (below, known.filter(pl.col("lag1_spearman") < 0))):
+        assert keys.height > 3
+        np.testing.assert_array_equal(dots.get_offsets(), keys.select("mean_requests_per_hour", "cv_mean").to_numpy())
+        np.testing.assert_array_equal(dots.get_array(), keys["lag1_spearman"].to_numpy())
+        assert (dots.norm.vmin, dots.norm.vmax) == (-1, 1)
+    assert len(above.get_paths()[0]) != len(below.get_paths()[0])
+    assert "triangles: below zero" in drawing.get_supxlabel()
+
+
+def test_load_and_lag1_explains_no_triangles_where_there_are_none(result: Result) -> None:
+    positive = result.tables["by_hour"].with_columns(pl.col("lag1_spearman").abs())
+    drawing = draw("load_and_lag1", replace(result, tables={"by_hour": positive}))
+    assert len([artist for artist in drawing.axes[0].collections if isinstance(artist, PathCollection)]) == 1
+    assert "triangles" not in drawing.get_supxlabel()
 
 
 def test_cv_over_time_breaks_where_windows_are_missing(result: Result) -> None:
@@ -126,8 +137,9 @@ def test_survival(result: Result) -> None:
         np.testing.assert_array_equal(line.get_xdata(), table["gap_s"].to_numpy())
         np.testing.assert_array_equal(line.get_ydata(), table[name].to_numpy())
     assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["measured", "exponential", "Weibull", "lognormal"]
+    assert [text.get_text() for text in axes.get_yticklabels() if "e" in text.get_text()] == []
     low, high = axes.get_ylim()
-    assert 0 < low < 0.001
+    assert 0 < low < 1e-5
     assert high > 1
 
 

@@ -180,13 +180,17 @@ def test_cells_of_users_count_as_many_as_are_in_them(result: Result) -> None:
 
 
 def test_the_line_of_equal_lengths_stays_within_the_figure(result: Result) -> None:
-    axes = draw(result, "user_lengths").axes[0]
+    drawing = draw(result, "user_lengths")
+    axes = drawing.axes[0]
     [(x, y)] = lines(axes).values()
+    assert "line: output as long as input" in words(drawing)
     assert x == y
     for low, high in (axes.get_xlim(), axes.get_ylim()):
         assert low <= min(x) < max(x) <= high
     far = result.tables["user_lengths"].with_columns(median_output_tokens=pl.lit(3.0))
-    assert lines(draw(changed(result, "user_lengths", far), "user_lengths").axes[0]) == {}
+    without = draw(changed(result, "user_lengths", far), "user_lengths")
+    assert lines(without.axes[0]) == {}
+    assert "line" not in words(without)
 
 
 def test_a_dot_is_a_model_with_its_users(result: Result) -> None:
