@@ -6,6 +6,7 @@ Here objects are slots of an instance, of which there are as many as its cache h
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,13 +32,6 @@ MAKERS: Mapping[str, Callable[[Stream, int], Any]] = {
     "lhd": lhd.new,
 }
 """What makes an empty cache of each policy that instances take from `cache`."""
-_NAMES: Mapping[type, str] = {
-    s3fifo.S3FIFO: "s3fifo",
-    arc.ARC: "arc",
-    gdsf.GDSF: "gdsf",
-    lfu.LFU: "lfu",
-    lhd.LHD: "lhd",
-}
 
 
 def new_fleet(policy: str, instances: int, slots: int, *, capacity: int, objects: int) -> Any:
@@ -61,7 +55,7 @@ def with_slots(fleet: Any, slots: int) -> Any:
     if hasattr(fleet, "ring"):
         _begin_at_oldest(fleet.ring, fleet.span)
     # What a slot has before it is used; what is not of slots stays.
-    fresh = _arrays(_state(_NAMES[type(fleet)], slots, 0))
+    fresh = _arrays(_state(_names()[type(fleet)], slots, 0))
 
     def longer(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         empty = next(fresh)
@@ -72,6 +66,12 @@ def with_slots(fleet: Any, slots: int) -> Any:
         return grown
 
     return _mapped(longer, fleet)
+
+
+@cache
+def _names() -> Mapping[type, str]:
+    """The policy that each type is the state of."""
+    return {type(_state(policy, 2, 0)): policy for policy in MAKERS}
 
 
 def _state(policy: str, objects: int, capacity: int) -> Any:
