@@ -121,6 +121,41 @@ def test_leaves_only_is_the_naive_one(requests: list[list[int]], capacity: int) 
         assert replay(stream_of(requests), policy, capacity, leaves_only=True).tolist() == expected, policy
 
 
+NOBODY = -1
+
+
+def least_leaf(ranks: dict[int, tuple[float, int, int]], busy: list[int]) -> int:
+    parents = {(other - 1) // 2 for other in ranks if other > 0}
+    return min((other for other in ranks if other not in parents and other not in busy), key=ranks.__getitem__, default=NOBODY)
+
+
+def naive_gdsf_of_leaves(requests: list[list[int]], capacity: int) -> list[int]:
+    """Ranks of blocks with when they got them; what comes in is ranked before room is made, and may be what does not stay."""
+    ranks: dict[int, tuple[float, int, int]] = {}
+    uses: dict[int, int] = {}
+    floor, found = 0.0, []
+    for now, request in enumerate(requests):
+        found.append(next((place for place, one in enumerate(request) if one not in ranks), len(request)))
+        for place, one in enumerate(request[: found[-1]]):
+            uses[one] += 1
+            ranks[one] = (floor + uses[one] * 1e6, now, -place)
+        for place, one in list(enumerate(request))[found[-1] :]:
+            rank, is_full = floor + 1e6, len(ranks) == capacity
+            victim = least_leaf(ranks, request[:place]) if is_full else NOBODY
+            lowest = ranks[victim][0] if victim in ranks else rank
+            floor = min(rank, lowest) if victim in ranks else floor
+            if rank < lowest or (is_full and victim == NOBODY):
+                break
+            ranks.pop(victim, None)
+            uses[one], ranks[one] = 1, (rank, now, -place)
+    return found
+
+
+@given(requests=prompts(), capacity=st.integers(1, 25))
+def test_gdsf_of_leaves_is_the_naive_one(requests: list[list[int]], capacity: int) -> None:
+    assert replay(stream_of(requests), "gdsf", capacity, leaves_only=True).tolist() == naive_gdsf_of_leaves(requests, capacity)
+
+
 @given(requests=prompts(), capacity=st.integers(1, 40), policy=st.sampled_from(BLOCK_POLICIES))
 def test_no_policy_finds_more_than_there_was_or_than_the_optimum(requests: list[list[int]], capacity: int, policy: str) -> None:
     stream = stream_of(requests)
