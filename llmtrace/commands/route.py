@@ -11,11 +11,13 @@ from llmtrace.errors import UsageError
 from llmtrace.options import Reading, Writing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llmtrace.engine.aside import Aside
-    from llmtrace.engine.ordered import Ordered
     from llmtrace.replay.cache.capacity import Capacity
     from llmtrace.replay.route.passes import Pass
     from llmtrace.replay.route.question import Question
+    from llmtrace.result import Result
     from llmtrace.trace import Trace
 
 __all__ = ["route"]
@@ -178,13 +180,13 @@ def route(reading: Reading, writing: Writing, routing: Routing, reconstructing: 
     asked = Routing(question, trace, reading.threads)
     with Aside() as aside:
         for one in asked.passes():
-            ordered = _gone_through(trace, one, aside, quiet=writing.quiet)
+            complete = _gone_through(trace, one, aside, quiet=writing.quiet)
         result = aside.run(asked.answer)
-    deliver(ordered.complete(result), writing)
+    deliver(complete(result), writing)
 
 
-def _gone_through(trace: "Trace", one: "Pass", aside: "Aside", *, quiet: bool) -> "Ordered":
-    """Give all frames of the trace to what goes through it."""
+def _gone_through(trace: "Trace", one: "Pass", aside: "Aside", *, quiet: bool) -> "Callable[[Result], Result]":
+    """Give all frames of the trace to what goes through it: what adds to a result what was read on the way."""
     from llmtrace.engine.ordered import in_order
     from llmtrace.engine.progress import progress_bar
 
@@ -193,7 +195,9 @@ def _gone_through(trace: "Trace", one: "Pass", aside: "Aside", *, quiet: bool) -
         ordered = in_order(trace, one.columns, progress=rows, prepare=one.prepare)
         for frame in ordered:
             aside.run(one.add, frame, told)
-    return ordered
+    # Without the frames' preparation, which knows every session.
+    intake, surveyed = ordered.intake, ordered.trace
+    return lambda result: intake.complete(result, surveyed)
 
 
 def _listed(values: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
     Bytes = npt.NDArray[np.uint8]
 
-__all__ = ["NONE", "Lasts", "Previous"]
+__all__ = ["NONE", "Lasts", "Previous", "check_not_fewer"]
 
 NONE = -1
 """The use before the first one."""
@@ -73,13 +73,27 @@ class Lasts:
             InputError: if there were not so many.
         """
         if stop > self._uses:
-            raise InputError(
-                "The trace has more requests than when it was first gone through", "Route a trace that nothing is written to."
-            )
+            raise _changed("more")
         first = start // _BITS
         bits = np.unpackbits(self._goes_on[first : -(-stop // _BITS)], bitorder="little")
         is_last: Flags = bits[start - first * _BITS : stop - first * _BITS] == 0
         return is_last
+
+
+def check_not_fewer(requests: int, before: int) -> None:
+    """Check that a trace has as many requests as before.
+
+    Raises:
+        InputError: if it has fewer.
+    """
+    if requests < before:
+        raise _changed("fewer")
+
+
+def _changed(how: str) -> InputError:
+    return InputError(
+        f"The trace has {how} requests than when it was first gone through", "Route a trace that nothing is written to."
+    )
 
 
 @kernel

@@ -14,7 +14,7 @@ from llmtrace.replay.route.answer import Found, answer
 from llmtrace.replay.route.cell import UNLIMITED, Cell
 from llmtrace.replay.route.disaggregate import HandOver, in_prefill
 from llmtrace.replay.route.grid import Grid
-from llmtrace.replay.route.lasts import Lasts
+from llmtrace.replay.route.lasts import Lasts, check_not_fewer
 from llmtrace.replay.route.rules import Rule
 from llmtrace.replay.route.stream import Extent, Preparer
 
@@ -147,7 +147,12 @@ class _Replay:
             self._handing.add(lot, is_last)
 
     def outcomes(self) -> list[Outcome]:
-        """Those of the cells, in their order."""
+        """Those of the cells, in their order.
+
+        Raises:
+            InputError: if the trace has not all requests that it had.
+        """
+        check_not_fewer(self.gatherer.routed, self._known.extent.requests)
         return self._grid.outcomes()
 
     def handed_over(self) -> Outcome | None:

@@ -326,6 +326,19 @@ def test_every_number_is_defined(tmp_path: Path) -> None:
         assert numbers == set(result.definitions)
 
 
+def test_a_trace_that_shrinks_meanwhile_is_refused(tmp_path: Path) -> None:
+    trace = open_trace(write(tmp_path, conversations(20)))
+    passes = Routing(one_cell("sticky", 2), trace).passes()
+    survey = next(passes)
+    for frame in in_order(trace, survey.columns, prepare=survey.prepare):
+        survey.add(frame)
+    replay = next(passes)
+    for frame in in_order(trace, replay.columns, prepare=replay.prepare):
+        replay.add(frame.head(19))
+    with pytest.raises(InputError, match="has fewer requests than when it was first gone through"):
+        next(passes)
+
+
 def test_a_trace_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
     first, second = (open_trace(write(tmp_path, conversations(rows))) for rows in (20, 20))
     passes = Routing(one_cell("sticky", 2), first).passes()
