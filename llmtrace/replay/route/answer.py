@@ -62,7 +62,7 @@ def answer(question: Question, found: Found) -> Result:
     tables = {
         "tradeoff": tradeoff(found.outcomes, found.known.extent, moving),
         "largest": compared.select(_SHOWN),
-        "load": load(at_largest, found.known.extent),
+        "load": load(at_largest, found.known.extent, to_second=found.gatherer.is_dated),
     }
     scalars = {**_scalars(question, found), **_reference(found, compared), **_handed_over(found, moving)}
     if question.search:

@@ -81,7 +81,7 @@ _HANDED_OVER = {
 _OF_LARGEST = ("policy", "token_hit_ratio", "request_hit_ratio", "imbalance_ratio", "replication", "jain", "cv")
 _LOAD = {
     "policy": "The policy, on the largest number of instances with the largest caches.",
-    "time": "First sample of an interval, to the second; there are at most 96 intervals of whole minutes.",
+    "time": "First sample of an interval, dates to the second; there are at most 96 intervals of whole minutes.",
     "mean_tokens_per_s": f"Mean rate of an instance in the interval's samples, in tokens a second: {_RATE}.",
     "max_tokens_per_s": "Rate of the instance with the highest rate in the interval.",
     "min_tokens_per_s": "Rate of the instance with the lowest.",

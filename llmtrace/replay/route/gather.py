@@ -97,6 +97,7 @@ class Gatherer(ABC):
         has_durations: whether the trace says how long requests took.
         has_first_tokens: whether it says when they had their first token.
         knows_users: whether it names users.
+        is_dated: whether its times are dates.
         total: how many requests there were so far, with those that are not routed.
         routed: how many are routed.
     """
@@ -106,7 +107,7 @@ class Gatherer(ABC):
         optional = {"user", "model", "session", "status", "duration_s", "ttft_s", "request_id"}
         self.columns = needed | {"timestamp", "input_tokens", "output_tokens"} | (optional & set(trace.columns))
         self.has_durations, self.has_first_tokens = "duration_s" in self.columns, "ttft_s" in self.columns
-        self.knows_users = "user" in self.columns
+        self.knows_users, self.is_dated = "user" in self.columns, trace.clock == "utc"
         self.total, self.routed = 0, 0
         self._remarks: Counter[str] = Counter()
         self._speeds, self._looks_back = speeds, looks_back

@@ -146,14 +146,20 @@ def _row(outcome: Outcome, extent: Extent, moving: Moving) -> dict[str, object]:
     }
 
 
-def load(outcomes: Sequence[Outcome], extent: Extent) -> pl.DataFrame:
+def load(outcomes: Sequence[Outcome], extent: Extent, *, to_second: bool = False) -> pl.DataFrame:
     """The load of instances over time: a row for each cell and interval of whole minutes.
 
     A row has the policy, the time of the interval's first sample, and the mean, largest and smallest mean token rate of an
     instance in the interval's samples, with the imbalance of these rates, null where nothing was in flight.
+
+    Args:
+        outcomes: of the cells.
+        extent: of the trace.
+        to_second: whether times are cut to whole seconds, as suits dates.
     """
     frames = [_over_time(outcome, extent) for outcome in outcomes]
-    return pl.concat(frames) if frames else pl.DataFrame(schema=_LOAD)
+    table = pl.concat(frames) if frames else pl.DataFrame(schema=_LOAD)
+    return table.with_columns(pl.col("time").dt.truncate("1s")) if to_second else table
 
 
 _LOAD: Schema = {

@@ -35,7 +35,6 @@ LOADS: tuple[Load, ...] = ("tokens", "input", "requests")
 """What a request in flight weighs: its input and output tokens, as in the paper; its input tokens; or one."""
 SAMPLE_US = 60_000_000
 """Loads are sampled once a minute, as in the paper."""
-_SECOND_US = 1_000_000
 MOST_TOKENS = 1 << 30
 """A request of more input or output tokens is no request; sizes of sessions are 32-bit integers."""
 
@@ -98,8 +97,8 @@ class Extent:
         return (self.last_us - self.first_us) // SAMPLE_US + 1 if self.requests else 0
 
     def sample_times(self, places: Times) -> npt.NDArray[np.datetime64]:
-        """When these samples of the load are taken, to the second."""
-        return (self.first_us // _SECOND_US * _SECOND_US + places * SAMPLE_US).astype("datetime64[us]")
+        """When these samples of the load are taken."""
+        return (self.first_us + places * SAMPLE_US).astype("datetime64[us]")
 
 
 @dataclass(frozen=True)

@@ -389,6 +389,15 @@ def test_loads_are_dated_to_the_second(tmp_path: Path) -> None:
     assert times[0] == frame["timestamp"][0].replace(microsecond=0)
 
 
+def test_loads_on_a_relative_clock_begin_at_zero(tmp_path: Path) -> None:
+    path = tmp_path / "relative.jsonl"
+    path.write_text(
+        "".join(f'{{"timestamp": {ms}, "input_length": 16, "output_length": 1, "hash_ids": [0]}}\n' for ms in (750, 200_500))
+    )
+    load = ask(str(path), one_cell("round-robin", 2)).tables["load"]
+    assert load["time"].to_list()[:2] == [0.0, 60.0]
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
