@@ -27,9 +27,9 @@ class Workload:
         requests: rows of the trace, exactly.
         days: calendar days that it covers.
         seed: which of the many traces of this size.
-        users: population of users; not all of them need show up. Default: 8 sqrt(requests).
+        users: population of users; not all of them need show up. Default: 4 sqrt(requests).
         models: models that come and go. Default: sqrt(requests) / 8.
-        instances: replicas that serve them. Default: 2 sqrt(requests).
+        instances: replicas that serve them. Default: 11 sqrt(requests).
         start: the first day, in UTC.
         block_size: tokens per block of `block_hashes`; 0 leaves the column out.
         cached_from: share of the days (0 to 1) before which `cached_tokens` is null, "not logged".
@@ -57,9 +57,9 @@ class Workload:
         _within("--requests", self.requests, 1, MOST_REQUESTS)
         root = math.isqrt(self.requests)
         for name, usual, most in (
-            ("users", 8 * root, MOST_USERS),
+            ("users", 4 * root, MOST_USERS),
             ("models", root // 8, MOST_MODELS),
-            ("instances", 2 * root, MOST_INSTANCES),
+            ("instances", 11 * root, MOST_INSTANCES),
         ):
             object.__setattr__(self, name, getattr(self, name) or min(max(1, usual), most))
             _within(f"--{name}", getattr(self, name), 1, most)

@@ -145,68 +145,39 @@ def gain(table: Any, column: str) -> float:  # noqa: ANN401
     return float(np.nanmean(days[-90:]) - np.nanmean(days[:90]))
 
 
-def change(evolution: Answer, stats: Answer, popularity: Answer) -> list[Fact]:
+def lengths(evolution: Answer, stats: Answer) -> list[Fact]:
     months = evolution.tables["tokens_by_month"].filter(~pl.col("partial"))
     inputs, outputs = months["p50_input_tokens"], months["p50_output_tokens"]
-    models = stats.tables["rates"]["models"]
-    shares = evolution.tables["model_share"].filter(~pl.col("partial"))
-    others = shares.filter(pl.col("rank").is_null()).sort("time")["requests_ratio"]
-    leaders = (
-        shares.filter(pl.col("rank").is_not_null()).sort("requests", descending=True).group_by("time").first()["model"].n_unique()
-    )
     cohorts = evolution.tables["cohorts"].filter(~pl.col("partial") & (pl.col("eligible_users") >= 20)).sort("time")
-    first, last = cohorts.head(3), cohorts.tail(3)
     spread = pl.col("p90_input_tokens") - pl.col("p10_input_tokens")
-    chats = stats.tables["endpoints"].filter(pl.col("endpoint").is_in(["chat"]))
+    first, last = (part.select("p50_input_tokens", spread=spread).mean() for part in (cohorts.head(3), cohorts.tail(3)))
+    later = (last / first).row(0)
     return [
         Fact("mean of input tokens", "5,847", stats.scalars["input_tokens_per_request"], 4000, 9000, whole),
         Fact("mean of output tokens", "412", stats.scalars["output_tokens_per_request"], 250, 600, whole),
-        Fact(
-            "chat's share of the requests, gain from the first to the last 90 days",
-            "up",
-            gain(chats, "requests_ratio"),
-            0.05,
-            None,
-            percent,
-        ),
-        Fact("streaming's share, the same", "down", gain(stats.tables["streaming"], "stream_ratio"), None, -0.02, percent),
         Fact("lowest monthly median of input tokens", "thousands throughout", inputs.min(), 1000, 9999, whole),
         Fact("highest monthly median of input tokens", "thousands throughout", inputs.max(), 1000, 9999, whole),
         Fact("median of output tokens, first whole month", "a few hundred", outputs[0], 200, 900, whole),
         Fact("median of output tokens, last whole month", "below 100", outputs[-1], None, 100, whole),
-        Fact(
-            "most models of a day over the mean of the first 30 days",
-            "above 400 over below 100",
-            models.max() / models.head(30).mean(),
-            4,
-            None,
-            plain,
-        ),
-        Fact(
-            "share of the models that are not among the top ten, gain over the year",
-            "widens",
-            others[-1] - others[0],
-            0.15,
-            None,
-            percent,
-        ),
-        Fact("models that lead a month", "several", leaders, 3, None, whole),
-        Fact(
-            "median input of the last three cohorts over the first three's",
-            "longer",
-            last["p50_input_tokens"].mean() / first["p50_input_tokens"].mean(),
-            1.1,
-            None,
-            plain,
-        ),
-        Fact(
-            "range of it from P10 to P90, the same",
-            "more varied",
-            last.select(spread.mean()).item() / first.select(spread.mean()).item(),
-            1.1,
-            None,
-            plain,
-        ),
+        Fact("median input of the last three cohorts over the first three's", "longer", later[0], 1.1, None, plain),
+        Fact("range of it from P10 to P90, the same", "more varied", later[1], 1.1, None, plain),
+    ]
+
+
+def mix(evolution: Answer, stats: Answer, popularity: Answer) -> list[Fact]:
+    models = stats.tables["rates"]["models"]
+    growth = models.max() / models.head(30).mean()
+    shares = evolution.tables["model_share"].filter(~pl.col("partial")).sort("requests", descending=True)
+    others = shares.filter(pl.col("rank").is_null()).sort("time")["requests_ratio"]
+    named = shares.filter(pl.col("rank").is_not_null()).group_by("time", maintain_order=True)
+    chats = gain(stats.tables["endpoints"].filter(pl.col("endpoint") == "chat"), "requests_ratio")
+    streams = gain(stats.tables["streaming"], "stream_ratio")
+    return [
+        Fact("chat's share of the requests, gain from the first to the last 90 days", "up", chats, 0.05, None, percent),
+        Fact("streaming's share, the same", "down", streams, None, -0.02, percent),
+        Fact("most models of a day over the mean of the first 30 days", "400 over 100", growth, 4, None, plain),
+        Fact("share of the models below the top ten, gain over the year", "widens", others[-1] - others[0], 0.15, None, percent),
+        Fact("models that lead a month", "several", named.first()["model"].n_unique(), 3, None, whole),
         Fact("Zipf exponent of users", "Zipf", popularity.scalars["zipf_users"], 0.5, 1.5, plain),
         Fact("Zipf exponent of models", "Zipf", popularity.scalars["zipf_models"], 0.5, 1.5, plain),
     ]
@@ -362,7 +333,8 @@ def facts(year: Path, day: Path) -> list[Fact]:
     cached = printed("cache", str(day), "--policy", "fifo,lru,arc,gdsf,sieve,belady-size")
     return [
         *arrivals(reuse, bursts, stats),
-        *change(evolution, stats, popularity),
+        *lengths(evolution, stats),
+        *mix(evolution, stats, popularity),
         burden(year),
         *conversations(printed("sessions", str(year))["scalars"]),
         *service(hits, latency, balance),

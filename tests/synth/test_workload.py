@@ -38,8 +38,8 @@ def test_a_parameter_out_of_range_names_its_option(option: str, parameters: dict
 
 def test_population_follows_from_the_requests() -> None:
     small, large = Workload(requests=1), Workload(requests=100_000_000)
-    assert (small.users, small.models, small.instances) == (8, 1, 2)
-    assert (large.users, large.models, large.instances) == (80_000, 1_250, 20_000)
+    assert (small.users, small.models, small.instances) == (4, 1, 11)
+    assert (large.users, large.models, large.instances) == (40_000, 1_250, 110_000)
 
 
 def test_population_can_be_given() -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN", "Clock", "Crowd", "Rates", "Rows", "Stage", "Talk", "draw_requests", "draw_sizes"]
 
 UNKNOWN = -1
-_OPEN = 8
+_OPEN = 64
+"""Sessions of a visit that may go on at a time."""
 _TRIES = 16
 _CACHED, _TTFT, _DURATION = (1 << NULLABLE.index(name) for name in ("cached_tokens", "ttft_s", "duration_s"))
 
@@ -109,8 +110,8 @@ class Clock(NamedTuple):
 class Rates(NamedTuple):
     """What is due in one stretch.
 
-    The visits to model m are of `sizes[due[m]:due[m + 1]]` requests. The original has `visits[k]` of them in `interval[k]`, k
-    from `first[m]` to `first[m + 1]`.
+    The visits to model m are of `sizes[due[m]:due[m + 1]]` requests. The original has `visits[k]` of them, with `requests[k]`, in
+    `interval[k]`, k from `first[m]` to `first[m + 1]`.
     """
 
     due: Ints
@@ -118,6 +119,7 @@ class Rates(NamedTuple):
     first: Ints
     interval: Ints
     visits: Ints
+    requests: Ints
 
 
 class Talk(NamedTuple):
@@ -162,6 +164,7 @@ def draw_requests(rng: np.random.Generator, stage: Stage, rates: Rates, rows: Ro
         sizes = rates.sizes[rates.due[model] : rates.due[model + 1]]
         if sizes.size:
             times = _times(rng, stage, rates, model, sizes.size)
+            sizes = _placed(stage.clock, rates, model, times, sizes)
             for visit in range(sizes.size):
                 _visit(rng, stage, rows, model, times[visit], filled, sizes[visit])
                 filled += sizes[visit]
@@ -189,6 +192,26 @@ def draw_sizes(rng: np.random.Generator, source: Table, visits: Ints, requests: 
             mine[visit] = 1 + upto - given
             given = upto
     return sizes, due
+
+
+@njit(nogil=True, cache=True)
+def _placed(clock: Clock, rates: Rates, model: int, times: Ints, sizes: Ints) -> Ints:
+    """The same sizes in another order, so that intervals have about the requests that they have in the original.
+
+    Sizes go to visits by rank: a visit's is the mean size of its interval's visits, which alone decides where it is the only
+    one, times its own size, raised to the share of the others.
+    """
+    first, last = rates.first[model], rates.first[model + 1]
+    cells = np.searchsorted(rates.interval[first:last], (times - clock.start_us) // clock.width_us)
+    cells = np.minimum(cells, last - first - 1)
+    visits = np.bincount(cells, minlength=last - first)
+    keys = np.empty(sizes.size)
+    for visit in range(sizes.size):
+        alike = visits[cells[visit]]
+        keys[visit] = rates.requests[first + cells[visit]] / alike * sizes[visit] ** (1.0 - 1.0 / alike)
+    placed = np.empty_like(sizes)
+    placed[np.argsort(keys, kind="mergesort")] = np.sort(sizes)
+    return placed
 
 
 @njit(nogil=True, cache=True)
@@ -248,8 +271,9 @@ def _visit(rng: np.random.Generator, stage: Stage, rows: Rows, model: int, time_
             time_us = _later(rng, clock, time_us, 0 if coming == NOTHING else _value(rng, coming, COARSE_BITS))
             turns = _turn_class(talk.turn[talk.state[0]])
             kind = sample(table, _KIND, model, (_octave(size) * 32 + gap) * 8 + turns, rng.random())
-        coming = sample(table, _WITHIN, model, _octave(size) * 64 + gap, rng.random())
         place = _spoken(talk, kind, row)
+        began = int(talk.turn[place] > 0)
+        coming = sample(table, _WITHIN, model, (_octave(size) * 64 + gap) * 2 + began, rng.random())
         rows.time_us[row], rows.model[row], rows.user[row], rows.instance[row] = time_us, model, user, instance
         _lengths(rng, table, talk, rows, row, place, LAST if row + 1 == first + size else _gap_class(coming))
         _service(rng, stage, rows, row, talk.turn[place])
@@ -260,13 +284,11 @@ def _visit(rng: np.random.Generator, stage: Stage, rows: Rows, model: int, time_
 def _spoken(talk: Talk, kind: int, row: int) -> int:
     """The place of the session that a request belongs to, its turn counted.
 
-    It is the last one, the one that has waited longest, or a new one in the place of that.
+    It is the last one, the one of its turn that has waited longest, or a new one in the place of that which has.
     """
     place = talk.state[0]
-    if kind == BACK:
-        for other in range(talk.used.size):
-            if talk.used[other] >= 0 and talk.used[other] < talk.used[place]:
-                place = other
+    if kind >= BACK:
+        place = _waiting(talk, kind - BACK)
     if kind == ANEW:
         for other in range(talk.used.size):
             place = other if talk.used[other] < talk.used[place] else place
@@ -275,6 +297,19 @@ def _spoken(talk: Talk, kind: int, row: int) -> int:
         talk.state[2] += 1
     talk.turn[place] += 1
     talk.used[place], talk.state[0] = row, place
+    return int(place)
+
+
+@njit(nogil=True, cache=True)
+def _waiting(talk: Talk, turns: int) -> int:
+    """The place of the session that has waited longest among those whose turn is of that class, or nearest to it."""
+    place, nearest = talk.state[0], LONGEST_TURN + 1
+    for other in range(talk.used.size):
+        if talk.used[other] < 0:
+            continue
+        distance = abs(_turn_class(talk.turn[other]) - turns)
+        if distance < nearest or (distance == nearest and talk.used[other] < talk.used[place]):
+            place, nearest = other, distance
     return int(place)
 
 

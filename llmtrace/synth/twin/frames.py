@@ -101,7 +101,7 @@ def _stretches(portrait: Portrait, requests: int, seed: int) -> Iterator[tuple[R
         count = np.clip(visits[index], np.minimum(quota, 1), quota)
         sizes, due = draw_sizes(stream(seed, _SIZES, index), portrait.table, count, quota)
         bounds = np.searchsorted(model[here], np.arange(models + 1))
-        yield Rates(due, sizes, bounds, interval[here], portrait.starts.counts[here]), int(end)
+        yield Rates(due, sizes, bounds, interval[here], portrait.starts.counts[here], portrait.rows.counts[here]), int(end)
 
 
 def _shared(counts: NDArray[Any], requests: int, portrait: Portrait) -> Ints:

@@ -179,7 +179,7 @@ class Study:
         binned, of = bins(who.gap_us), model[who.row]
         before = np.append(0, gap_class(binned)[:-1])
         before[who.place == 1] = 0
-        state = octave(who.size) * 64 + before
+        state = (octave(who.size) * 64 + before) * 2 + (who.turns > 0)
         self._tally("within", of[later], state[later], binned[later])
         state = (octave(who.size) * 32 + gap_class(binned)) * 8 + who.turns
         self._tally("kind", of[later], state[later], who.kind[later])

@@ -23,8 +23,9 @@ __all__ = ["ANEW", "BACK", "LONGEST_TURN", "MOST_REQUESTS", "ON", "SILENCE_US", 
 SILENCE_US = 3_600_000_000
 MOST_REQUESTS = 4096
 _SHIFT_US = 21_600_000_000
-ON, BACK, ANEW = 0, 1, 2
-"""A request goes on with the session of the request before it in its visit, comes back to an earlier one, or begins one."""
+ON, ANEW, BACK = 0, 1, 2
+"""A request goes on with the session of the request before it in its visit, begins one, or comes back to an earlier one: `BACK`
+and the class of the turn that this one has reached."""
 LONGEST_TURN = 7
 
 
@@ -32,8 +33,9 @@ class Visits(NamedTuple):
     """Arrays by request, ordered by visit and in it by time.
 
     `row` is the request's place in the frame; `place` its position in the visit, of which there are `size`; `gap_us` the time
-    since the request before it in the visit, 0 for the first; `kind` one of `ON`, `BACK`, `ANEW`; `turns` the class of the turn
-    of the request before it in the visit; `total` the tokens, input and output, of the session's request before, -1 if unknown.
+    since the request before it in the visit, 0 for the first; `kind` one of `ON`, `ANEW`, `BACK` and on; `turns` the class of the
+    turn of the request before it in the visit; `total` the tokens, input and output, of the session's request before, -1 if
+    unknown.
     """
 
     row: Ints
@@ -109,5 +111,6 @@ def _threads(frame: pl.DataFrame, row: Ints, visit: Ints) -> tuple[Ints, Ints, I
         total=pl.col("total").shift(1).over(thread).fill_null(-1),
     )
     last, turn = linked["last"].fill_null(-1).to_numpy(), linked["turn"].to_numpy()
-    kind = np.where(last < 0, ANEW, np.where(last == np.arange(row.size) - 1, ON, BACK))
+    reached = BACK + turn_class(np.maximum(turn - 1, 0))
+    kind = np.where(last < 0, ANEW, np.where(last == np.arange(row.size) - 1, ON, reached))
     return kind, turn_class(np.append(0, turn[:-1]) if turn.size else turn), linked["total"].to_numpy()

@@ -60,11 +60,14 @@ def continues(before: datetime, now: datetime) -> bool:
 def inside(visit: list[tuple[int, dict[str, Any]]]) -> dict[int, tuple[int, int, int, int, int]]:
     told: dict[int, tuple[int, int, int, int, int]] = {}
     last: dict[str, int] = {}
+    turns: dict[str, int] = {}
     for place, (number, row) in enumerate(visit):
         session = row["session"] or f"none {number}"
         before = last.get(session)
         gap = (row["timestamp"] - visit[place - 1][1]["timestamp"]) // timedelta(microseconds=1) if place else 0
-        kind = ANEW if before is None else ON if before == place - 1 else BACK
+        turns[session] = turns.get(session, -1) + 1
+        reached = min((turns[session] - 1).bit_length(), 7)
+        kind = ANEW if before is None else ON if before == place - 1 else BACK + reached
         total = -1 if before is None else visit[before][1]["input_tokens"] + 7
         told[number] = (place, len(visit), gap, kind, total)
         last[session] = place
