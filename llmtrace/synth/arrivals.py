@@ -37,6 +37,10 @@ _MINUTE_US = 60_000_000
 _SECOND_US = 1_000_000
 _PUNCTUAL_SECONDS = 20
 _TASTE_WIDTH = 0.1
+_LARGEST_VISIT = 4
+"""A visit makes up a block's requests divided by this at most, so that no small day is all one user's."""
+_LEAST_ROWS = 40
+"""What a visit may have however few that are."""
 
 
 class Requests(NamedTuple):
@@ -121,12 +125,13 @@ class _Scene(NamedTuple):
 
 
 class _Visit(NamedTuple):
-    """Who comes, as what, to which model, when."""
+    """Who comes, as what, to which model, when, and before which row the visit ends at the latest."""
 
     user: int
     role: int
     model: int
     start_us: int
+    end_row: int
 
 
 class Arrivals:
@@ -188,10 +193,11 @@ def _fill(rng: np.random.Generator, scene: _Scene, cast: _Cast, rows: Requests) 
     """Fill all rows with visits, the last one cut short, and count the sessions."""
     filled = sessions = 0
     while filled < rows.time_us.size:
-        visit = _visit(rng, scene, cast)
+        most = max(_LEAST_ROWS, rows.time_us.size // _LARGEST_VISIT)
+        visit = _visit(rng, scene, cast, min(filled + most, rows.time_us.size))
         start_us = visit.start_us
         for _ in range(int(draw(cast.roles.rounds[visit.role], rng.random()))):
-            if filled == rows.time_us.size or start_us >= scene.trace_end_us:
+            if filled == visit.end_row or start_us >= scene.trace_end_us:
                 break
             filled, sessions = _round(rng, scene, cast, rows, filled, sessions, visit, start_us)
             start_us = rows.time_us[filled - 1] + int(draw(cast.roles.round_gap_us[visit.role], rng.random()))
@@ -212,7 +218,7 @@ def _round(
     """Write the sessions of one round, of which there is at least one; return the row after them and how many there are now."""
     opening = draw(cast.roles.opening[visit.role], rng.random())
     for _ in range(int(draw(cast.roles.calls[visit.role], rng.random()))):
-        if filled == rows.time_us.size or start_us >= scene.trace_end_us:
+        if filled == visit.end_row or start_us >= scene.trace_end_us:
             break
         rows.session[filled] = sessions
         filled = _session(rng, scene, cast, rows, filled, visit, start_us, opening)
@@ -222,7 +228,7 @@ def _round(
 
 
 @njit(nogil=True, inline="always")
-def _visit(rng: np.random.Generator, scene: _Scene, cast: _Cast) -> _Visit:
+def _visit(rng: np.random.Generator, scene: _Scene, cast: _Cast, end_row: int) -> _Visit:
     user = pick(scene.users, rng.random())
     usual, role_share, model_share = rng.random(), rng.random(), rng.random()
     if usual >= scene.stray:
@@ -237,7 +243,7 @@ def _visit(rng: np.random.Generator, scene: _Scene, cast: _Cast) -> _Visit:
     planned_us = start_us - start_us % _HOUR_US + offset_us
     if cast.users.punctual[user] < cast.roles.punctual[role] and planned_us >= scene.start_us:
         start_us = planned_us
-    return _Visit(user, role, pick(scene.models, model_share), start_us)
+    return _Visit(user, role, pick(scene.models, model_share), start_us, end_row)
 
 
 @njit(nogil=True, inline="always")
@@ -254,7 +260,7 @@ def _session(
     """Write the turns of one session, of which there is at least one, from row `first` on; return the row after them."""
     roles, users, models = cast.roles, cast.users, cast.models
     role, user, model = visit.role, visit.user, visit.model
-    last = min(rows.time_us.size, first + int(draw(roles.turns[role], rng.random())))
+    last = min(visit.end_row, first + int(draw(roles.turns[role], rng.random())))
     history, prompt = 0, cast.system_tokens[users.app[user]]
     added = opening * draw(roles.call_spread[role], rng.random())
     row = first

@@ -73,12 +73,12 @@ def test_chutes_excerpt(real_traces: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("name", "layout", "rows"),
     [
-        ("azure_2023.csv", "azure", 982),
+        ("azure_2023.csv", "azure", 983),
         ("azure_2024.csv", "azure", 1473),
-        ("azure_lmm.csv", "azure", 994),
+        ("azure_lmm.csv", "azure", 990),
         ("burstgpt_v1.csv", "burstgpt", 1500),
         ("burstgpt_v2.csv", "burstgpt", 1500),
-        ("mooncake.jsonl", "mooncake", 498),
+        ("mooncake.jsonl", "mooncake", 497),
         ("chutes.parquet", "chutes", 2000),
         ("gateway.jsonl.gz", "generic", 1000),
     ],

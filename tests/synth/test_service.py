@@ -90,7 +90,7 @@ def test_blocks_of_any_length_give_the_same_caches(monkeypatch: pytest.MonkeyPat
 
 def test_busy_hours_are_spread_over_more_instances(trace: pl.DataFrame) -> None:
     hourly = trace.group_by("user", "model", pl.col("timestamp").dt.truncate("1h")).agg(pl.len(), pl.col("instance").n_unique())
-    quiet, busy = hourly.filter(pl.col("len") < 10)["instance"].mean(), hourly.filter(pl.col("len") >= 60)["instance"].mean()
+    quiet, busy = hourly.filter(pl.col("len") < 10)["instance"].mean(), hourly.filter(pl.col("len") >= 25)["instance"].mean()
     assert busy > 1.2 * quiet  # type: ignore[operator]
 
 
