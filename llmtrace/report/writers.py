@@ -6,6 +6,7 @@ unless told to.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -182,9 +183,22 @@ def _print(text: str, stdout: BinaryIO | TextIO) -> None:
     stream: Any = stdout if only_text else getattr(stdout, "buffer", stdout)
     try:
         stdout.flush()
-        stream.write(text if only_text else text.encode(ENCODING, ESCAPE))
+        if only_text:
+            stream.write(text)
+        else:
+            _write_all(stream, text.encode(ENCODING, ESCAPE))
         stream.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
         raise OutputError(f"Standard output cannot be written: {error.strerror}", "Send it to a place with room.") from error
+
+
+def _write_all(stream: io.RawIOBase, content: bytes) -> None:
+    """Write bytes to the last one; a stream without a buffer, as with PYTHONUNBUFFERED, takes as many as go at once."""
+    rest = memoryview(content)
+    while rest:
+        written = stream.write(rest)
+        if written is None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        rest = rest[written:]

@@ -7,6 +7,7 @@ import errno
 import io
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -16,6 +17,9 @@ from llmtrace.report import table, writers
 from llmtrace.report.json import dumps
 from llmtrace.report.writers import FORMATS, Output, check, write
 from llmtrace.result import Result
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 SMALL = Result(
     "check",
@@ -251,6 +255,32 @@ def test_a_reader_who_leaves_early_loses_no_file(tmp_path: Path) -> None:
     with pytest.raises(BrokenPipeError):
         write(SMALL, Output(output=tmp_path), Broken(BrokenPipeError(errno.EPIPE, "Broken pipe")), nothing)
     assert names(tmp_path) == {"result.json", "columns.csv", "problems.csv"}
+
+
+class Unbuffered(io.BytesIO):
+    """Standard output with PYTHONUNBUFFERED: it takes what fits, and fails only when nothing does."""
+
+    def __init__(self, room: int, failure: int) -> None:
+        super().__init__()
+        self.room, self.failure = room, failure
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        if self.tell() >= self.room:
+            raise OSError(self.failure, "no more")
+        return super().write(bytes(content)[:7])
+
+
+def test_a_stream_without_a_buffer_gets_everything() -> None:
+    whole, piecemeal = io.BytesIO(), Unbuffered(100_000, errno.ENOSPC)
+    write(SMALL, Output(), whole, nothing)
+    write(SMALL, Output(), piecemeal, nothing)
+    assert piecemeal.getvalue() == whole.getvalue()
+
+
+@pytest.mark.parametrize(("code", "error"), [(errno.ENOSPC, OutputError), (errno.EPIPE, BrokenPipeError)])
+def test_a_stream_without_a_buffer_that_stops_halfway_is_noticed(code: int, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        write(SMALL, Output(), Unbuffered(14, code), nothing)
 
 
 def test_a_full_disk_behind_standard_output_is_an_output_error() -> None:
