@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -82,7 +83,11 @@ def make_twin(trace: Trace, twin: Twin) -> int:
             force=twin.force,
             progress=progress,
         )
-    _write_json(report, _fidelity(trace, study, carried, twin, written), force=twin.force)
+    try:
+        _write_json(report, _fidelity(trace, study, carried, twin, written), force=twin.force)
+    except BaseException:  # a twin that nothing is told of would be in the way of the next attempt
+        _remove(twin.destination)
+        raise
     if not twin.quiet:
         for note in (*notes, *_suppressed(carried)):
             say(f"note: {note}")
@@ -117,6 +122,13 @@ def study_of(trace: Trace, twin: Twin) -> tuple[Study, tuple[str, ...]]:
             aside.run(study.add, frame)
     nothing = () if study.requests.counts.size else ("No request passes the filters: the twin is empty.",)
     return study, (*trace.notes, *ordered.intake.problems, *nothing)
+
+
+def _remove(destination: Path) -> None:
+    if destination.is_dir() and not destination.is_symlink():
+        shutil.rmtree(destination, ignore_errors=True)
+    else:
+        destination.unlink(missing_ok=True)
 
 
 def _check(twin: Twin, report: Path) -> None:

@@ -339,6 +339,17 @@ def test_reading_options_need_a_trace(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "without --like" in capsys.readouterr().err
 
 
+def test_an_interrupted_comparison_leaves_no_twin(month: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("llmtrace.synth.twin.fidelity.distances", interrupted)
+    for name in ("folder", "file.parquet"):
+        with pytest.raises(KeyboardInterrupt):
+            make_twin(open_trace(str(month)), Twin(tmp_path / name, requests=10, quiet=True))
+    assert not list(tmp_path.iterdir())
+
+
 def test_nothing_in_the_way_is_touched(month: Path, tmp_path: Path) -> None:
     made = tmp_path / "twin.parquet"
     report = tmp_path / "twin.fidelity.json"
