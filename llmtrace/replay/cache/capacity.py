@@ -104,7 +104,7 @@ class Capacity:
             holds = f"no block of {unit:,} tokens" if block_tokens else "no token"
             raise UsageError(f"--capacity {self.text}: holds {holds}", "Give a larger one.")
         if tokens > _MOST_TOKENS:
-            raise UsageError(f"--capacity {self.text}: larger than any cache", f"{_HINT} ideal is always shown.")
+            raise UsageError(f"--capacity {self.text}: larger than any cache", _HINT)
         return tokens
 
     def _scale(self, working_set_tokens: int, block_tokens: int | None, kv_bytes: int | None) -> Fraction:
