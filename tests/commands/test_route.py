@@ -126,3 +126,14 @@ def test_no_request_passes_the_filters(trace: str, capsys: Capture) -> None:
     found = json.loads(out)
     assert (code, found["scalars"]["routed_requests"], found["scalars"]["input_tokens"]) == (0, 0, None)
     assert found["tables"]["load"] == []
+
+
+def test_where_nothing_can_be_found_no_policy_is_praised(trace: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / trace).write_text(
+        "timestamp,input_tokens,output_tokens,user,session\n2025-05-01T00:00:00,90,5,u,s\n2025-05-01T00:01:00,10,5,u,t\n"
+    )
+    code, out, _ = call([trace, "--instances", "2", "--capacity", "5000", "--format", "json", "--quiet"], capsys)
+    notes = " ".join(json.loads(out)["notes"])
+    assert code == 0
+    assert "no policy finds anything" in notes
+    assert "most is found" not in notes

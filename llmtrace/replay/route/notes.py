@@ -85,6 +85,8 @@ def _compared(scalars: Mapping[str, Scalar], compared: pl.DataFrame) -> str:
     ideal = scalars["ideal_token_hit_ratio"]
     bound = "" if ideal is None else f"; no router can hit more than {ideal:.1%}"
     most = f"{_where(scalars)} most is found by {_told(rows[best])}"
+    if not rows[best]["token_hit_ratio"]:
+        most = f"{_where(scalars)} no policy finds anything"
     return f"{most}; most even is {_told(rows[even])}{bound}." if even not in {None, best} else f"{most}{bound}."
 
 
