@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from llmtrace.replay.cache.stream import Stream
 
-# Not an import statement: type checks run where it is not installed.
-libcachesim: Any = importlib.import_module("libcachesim")
-
 USES, OBJECTS = 4_000_000, 1_000_000
 NAMES = {
     "fifo": "FIFO",
@@ -62,6 +59,8 @@ def write(stream: Stream, path: Path) -> None:
 
 def theirs(path: Path, policy: str, capacity: int) -> Callable[[], int]:
     """A replay by libCacheSim that gives the number of hits."""
+    # Not an import at the top: type checks and doctests pass where it is not installed.
+    libcachesim: Any = importlib.import_module("libcachesim")
     reader = libcachesim.TraceReader(
         str(path),
         trace_type=libcachesim.TraceType.ORACLE_GENERAL_TRACE,

@@ -98,7 +98,8 @@ def of_paths(paths: list[list[int]]) -> tuple[Requests, Prompts]:
     return requests(list(range(len(paths))), tokens, [0] * len(paths)), Prompts(ids, offsets, BLOCK)
 
 
-@pytest.mark.parametrize("policy", CACHE_POLICIES)
+# The other three keep the books of S3-FIFO or GDSF, as sessions show, and each takes ten seconds to compile for blocks.
+@pytest.mark.parametrize("policy", [policy for policy in CACHE_POLICIES if policy not in {"arc", "lfu", "lhd"}])
 @given(prompts(), st.integers(0, 14))
 def test_one_instance_finds_the_blocks_that_the_cache_simulator_finds(policy: str, paths: list[list[int]], blocks: int) -> None:
     asked, held = of_paths(paths)
