@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llmtrace.replay.route.copies import NONE
+from llmtrace.replay.route.memory import at_least
+from llmtrace.replay.route.places import Places
 from llmtrace.synth.deployments import Asked, Chance, Served, Work, empty, new_deployment, run
 from llmtrace.synth.draws import between, draws, stream
-from llmtrace.synth.seats import Seats
 
 if TYPE_CHECKING:
     from llmtrace.synth.arrivals import Requests
@@ -36,7 +38,9 @@ class Service:
     def __init__(self, workload: Workload, people: Population) -> None:
         """All instances idle and empty."""
         self.workload, self.population = workload, people
-        self._seats = Seats(len(people.system_tokens), len(people.model_names))
+        # What caches hold has a number: an application's prompt on a model its own, a conversation a place after those.
+        self._prompts = len(people.system_tokens) * len(people.model_names)
+        self._heads, self._places_of_sessions = np.full(self._prompts, NONE, np.int32), Places()
         self._deployments: dict[int, Deployment] = {}
         self._until = [0] * len(people.model_names)
         profile = workload.profile
@@ -52,20 +56,23 @@ class Service:
         rng = stream(self.workload.seed, _PURPOSE, block.index)
         chance = Chance(draws(self._overhead_us, rng.random(rows)), draws(self._jitter, rng.random(rows)))
         work = Work(requests, chance, Served(*(np.zeros(rows, np.int64) for _ in Served._fields)))
-        asked, up = self._asked(requests), self._up(block.day)
         order = np.argsort(requests.model, kind="stable")
+        asked, up = self._asked(requests, order), self._up(block.day)
         models, firsts = np.unique(requests.model[order], return_index=True)
         for model, (start, stop) in zip(models.tolist(), pairwise([*firsts.tolist(), rows]), strict=True):
             deployment = self._ready(model, block.day, up[:, model])
-            self._deployments[model] = run(deployment, asked, self._seats.heads, work, order[start:stop])
-        self._seats.leave(requests)
+            self._deployments[model] = run(deployment, asked, self._heads, work, order[start:stop])
         return work.served
 
-    def _asked(self, requests: Requests) -> Asked:
-        rows = requests.time_us.size
+    def _asked(self, requests: Requests, order: Ints) -> Asked:
+        """The requests as caches see them; `order` is that in which they are served, and so in which conversations end."""
+        rows, served = requests.time_us.size, order[requests.status[order] == 0]
+        places = self._places_of_sessions.give(requests.session[served], requests.last[served] == 1)
+        self._heads = at_least(self._heads, self._prompts + self._places_of_sessions.most, NONE)
         objects, tokens, held = np.empty((3, rows, 2), np.int32)
         last = np.zeros((rows, 2), np.bool_)
-        objects[:, 0], objects[:, 1] = self._seats.prompts(requests), self._seats.take(requests)
+        objects[:, 0] = requests.model * len(self.population.system_tokens) + requests.app
+        objects[served, 1] = self._prompts + places
         held[:, 0], held[:, 1] = self.population.system_tokens[requests.app], requests.input_tokens + requests.output_tokens
         tokens[:] = requests.input_tokens[:, None]
         last[:, 1] = requests.last

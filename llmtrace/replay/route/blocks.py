@@ -19,18 +19,16 @@ from llmtrace.replay.route.copies import (
     INSTANCE,
     NEXT,
     NONE,
-    OBJECT,
     SIZE,
     Copies,
     add,
     find,
-    give_back,
     grown,
     is_full,
+    let_go,
     new_copies,
     place_behind,
     place_first,
-    take_out,
 )
 from llmtrace.replay.route.eviction import LRU, evict, use
 from llmtrace.replay.route.memory import at_least
@@ -223,18 +221,9 @@ def _let_in(store: Blocks, view: View, start: int, place: int, length: int, inst
 @kernel
 def _end(store: Blocks, one: int) -> None:
     """Let the copies of a block that nobody will ask for any more go when they are evicted, or at once if none ever is."""
-    copies = store.copies
-    row: Any = np.int64(copies.heads[one])
-    copies.heads[one] = NONE
-    while row != NONE:
-        after = np.int64(copies.rows[row, NEXT])
-        copies.rows[row, OBJECT] = NONE
-        if copies.rows[row, SIZE] == ABSENT:
-            give_back(copies, row)
-        elif not store.is_bounded:
-            take_out(copies, row)
-            give_back(copies, row)
-        row = after
+    first: Any = np.int64(store.copies.heads[one])
+    store.copies.heads[one] = NONE
+    let_go(store.copies, first, store.is_bounded)
 
 
 implement(Blocks, has_room=_has_room, look_up=_look_up, serve=_serve)

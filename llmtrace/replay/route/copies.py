@@ -38,6 +38,7 @@ __all__ = [
     "give_back",
     "grown",
     "is_full",
+    "let_go",
     "new_copies",
     "place_behind",
     "place_first",
@@ -130,6 +131,21 @@ def give_back(copies: Copies, row: int) -> None:
     """Let a row that is on no chain and in no queue be taken again."""
     copies.rows[row, NEXT] = copies.pool[_FREE]
     copies.pool[_FREE] = row
+
+
+@kernel
+def let_go(copies: Copies, first: int, is_bounded: bool) -> None:  # noqa: FBT001 - a kernel has no keyword arguments
+    """Let the copies of an object that has ended, this one the first, go when they are evicted, or at once if none ever is."""
+    row: Any = np.int64(first)
+    while row != NONE:
+        after = np.int64(copies.rows[row, NEXT])
+        copies.rows[row, OBJECT] = NONE
+        if copies.rows[row, SIZE] == ABSENT:
+            give_back(copies, row)
+        elif not is_bounded:
+            take_out(copies, row)
+            give_back(copies, row)
+        row = after
 
 
 @kernel

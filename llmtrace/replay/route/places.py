@@ -72,7 +72,7 @@ class Places:
         """How many numbers were given a place, one that came back after its last use again."""
         return int(self._table.counts[_BEGUN])
 
-    def give(self, numbers: Ids, is_last: Flags, offsets: Integers | None = None) -> Given:
+    def give(self, numbers: Ids | Integers, is_last: Flags, offsets: Integers | None = None) -> Given:
         """The place of each number.
 
         Args:
@@ -100,7 +100,7 @@ class Places:
 
 
 @kernel
-def _give(request: int, numbers: Ids, is_last: Flags, offsets: Integers, given: Given, table: _Table) -> int:
+def _give(request: int, numbers: Ids | Integers, is_last: Flags, offsets: Integers, given: Given, table: _Table) -> int:
     """Give places to the uses of requests from `request` on, as long as the table has room; the request that it has none for."""
     while request < offsets.size - 1:
         start, stop = offsets[request], offsets[request + 1]

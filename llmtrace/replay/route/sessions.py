@@ -19,18 +19,16 @@ from llmtrace.replay.route.copies import (
     MOST,
     NEXT,
     NONE,
-    OBJECT,
     SIZE,
     TAIL,
     Copies,
     add,
     find,
-    give_back,
     grown,
     is_full,
+    let_go,
     new_copies,
     place_first,
-    take_out,
 )
 from llmtrace.replay.route.eviction import evict, is_alone, use
 from llmtrace.replay.route.memory import at_least
@@ -146,17 +144,7 @@ def _hold(store: Sessions, view: View, row: int, tokens: int) -> None:
 @kernel
 def _end(store: Sessions, one: int) -> None:
     """Account for a session that has ended; its copies go when they are evicted, or at once if none ever is."""
-    copies = store.copies
-    row: Any = np.int64(count(copies, store.spread, one))
-    while row != NONE:
-        after = np.int64(copies.rows[row, NEXT])
-        copies.rows[row, OBJECT] = NONE
-        if copies.rows[row, SIZE] == ABSENT:
-            give_back(copies, row)
-        elif not store.is_bounded:
-            take_out(copies, row)
-            give_back(copies, row)
-        row = after
+    let_go(store.copies, count(store.copies, store.spread, one), store.is_bounded)
 
 
 @kernel
