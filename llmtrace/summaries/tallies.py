@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numba import njit
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Flat = npt.NDArray[np.uint32]
     Lot = tuple["Ids", "Tallies"]
+    Place = int | np.integer[Any]
 
 __all__ = ["COUNT_BITS", "MOST_CELLS", "MOST_COUNT", "Tallies", "TallyStore", "add_up", "ranked", "renumbered", "settle"]
 
@@ -171,23 +172,23 @@ def _added(lots: Sequence[_Cut], block: int, edges: Integers, width: int) -> tup
 
 
 @njit(nogil=True, cache=True)
-def settle(flat: Flat, start: int, end: int, counts: Integers) -> int:
+def settle(flat: Flat, start: Place, end: Place, counts: npt.NDArray[np.integer[Any]]) -> np.int64:
     """Make tallies of the cells of one key, which stand from `start` up to `end`, and set their counts back to zero.
 
     Returns:
         How far they reach then.
     """
-    reach = end
-    for one in range(start, end):
-        cell = np.int64(flat[one])
-        rest = counts[cell] - MOST_COUNT
-        flat[one] = cell << COUNT_BITS | min(counts[cell], MOST_COUNT)
-        while rest > 0:
+    reach = np.uint64(end)
+    for one in range(np.uint64(start), np.uint64(end)):
+        cell = flat[one]
+        count, counts[cell] = counts[cell], 0
+        flat[one] = cell << COUNT_BITS | min(count, MOST_COUNT)
+        while count > MOST_COUNT:
             # Beyond the cells of the key, since each of these was met so often that there is room for it.
-            flat[reach] = cell << COUNT_BITS | min(rest, MOST_COUNT)
-            reach, rest = reach + 1, rest - MOST_COUNT
-        counts[cell] = 0
-    return reach
+            count -= MOST_COUNT
+            flat[reach] = cell << COUNT_BITS | min(count, MOST_COUNT)
+            reach += np.uint64(1)
+    return np.int64(reach)
 
 
 @njit(nogil=True, cache=True)
@@ -196,7 +197,7 @@ def _add_up(places: Ids, sizes: Ids, flat: Flat, low: int, high: int, width: int
     ends, starts, counted = _by_place(places, sizes, low, high)
     sums, together = np.zeros(high - low, np.uint32), np.empty(flat.size + 1, np.uint32)
     counts = np.zeros(width, np.int64)
-    size = 0
+    size = np.int64(0)
     for key in range(sums.size):
         start = size
         for row in range(ends[key], ends[key + 1]):

@@ -108,7 +108,7 @@ def _tally(packed: Integers, begins: Integers, ends: Integers, models: int, size
     """Tally the packed requests of each user, which stand from `begins` up to `ends`; how many tallies it has in `sizes`."""
     met, cells = np.empty(packed.size + 1, np.uint32), np.empty(2 * packed.size + 1, np.uint32)
     counts = np.zeros(models, np.int64), np.zeros(CELLS, np.int64)
-    size, reach = 0, 0
+    size, reach = np.int64(0), np.int64(0)
     for user in range(begins.size):
         start, first = size, reach
         for row in range(begins[user], ends[user]):
@@ -122,7 +122,7 @@ def _tally(packed: Integers, begins: Integers, ends: Integers, models: int, size
 
 
 @inner
-def _meet(cell: int, flat: Ids, size: int, counts: Integers) -> int:
+def _meet(cell: int, flat: Ids, size: np.int64, counts: Integers) -> np.int64:
     """Count a cell, and write it down where it is new; how far what is written reaches then."""
     if cell < 0:
         return size

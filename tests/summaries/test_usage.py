@@ -104,6 +104,15 @@ def test_many_users_with_similar_keys_are_told_apart() -> None:
     assert found.requests.tolist() == [5] * len(keys)
 
 
+def test_many_users_with_keys_all_over_come_in_order() -> None:
+    keys = np.random.default_rng(5).integers(1, 2**64, 20_000, np.uint64)
+    met = np.repeat(keys, np.arange(20_000) % 3 + 1)
+    found = surveyed([(int(key), 1, 1, 1) for key in met], 700)
+    expected, counts = np.unique(met, return_counts=True)
+    assert found.users.tolist() == expected.tolist()
+    assert found.requests.tolist() == counts.tolist()
+
+
 @given(st.lists(st.tuples(st.integers(1, 2), TOKENS, TOKENS), min_size=1, max_size=60))
 def test_medians_of_users_are_within_their_bound(requests: list[tuple[int, int, int]]) -> None:
     found = surveyed([(user, 1, tokens, answer) for user, tokens, answer in requests], 13)

@@ -185,15 +185,14 @@ def _of_period(part: pl.DataFrame, start_us: int) -> State:
 
 def _chunks(part: pl.DataFrame) -> Iterator[Chunk]:
     """The chunks that a part consists of, or all of it as one where columns are cut differently."""
-    names = ("model", "timestamp", *COLUMNS, "user")
-    columns = [part[name] for name in names if name in part.columns]
+    named = [part[name] for name in ("model", "user") if name in part.columns]
+    columns = [part["timestamp"].to_physical(), *(part[name] for name in COLUMNS), *named]
     chunks = [column.get_chunks() for column in columns]
     if len({tuple(one.len() for one in some) for some in chunks}) > 1:
         chunks = [[column.rechunk()] for column in columns]
-    for model, time, *tokens_and_user in zip(*chunks, strict=True):
-        tokens, users = tokens_and_user[: len(COLUMNS)], tokens_and_user[len(COLUMNS) :]
-        arrays = cells.frozen(keys.of(model), time.to_physical().to_numpy(), *(one.to_numpy() for one in tokens))
-        yield Chunk(next((keys.of(user) for user in users), None), *arrays)
+    for time, inputs, outputs, *names in zip(*chunks, strict=True):
+        models, *users = keys.of_each(pl.DataFrame(names))
+        yield Chunk(next(iter(users), None), models, *cells.frozen(*(one.to_numpy() for one in (time, inputs, outputs))))
 
 
 def _combined(states: Sequence[State]) -> State:
