@@ -104,8 +104,8 @@ def _frame(keys: pl.Series, sparse: cells.Cells) -> pl.DataFrame:
 def _count(ids: Ids, fine: Cells, coarse: npt.NDArray[np.uint8], first: int, counted: Counts) -> None:
     """Count the cells of the keys from `first` on, as many as the array has rows."""
     for row in range(ids.size):
-        place = np.int64(ids[row]) - first
-        if fine[row] < coarse.size and 0 <= place < counted.shape[0]:
+        place = np.uint64(np.int64(ids[row]) - first)
+        if fine[row] < coarse.size and place < np.uint64(counted.shape[0]):
             counted[place, coarse[fine[row]]] += 1
 
 

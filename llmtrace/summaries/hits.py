@@ -28,21 +28,24 @@ from numba import njit
 from llmtrace.summaries.accumulator import Accumulator
 from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.fixed import added
+from llmtrace.summaries.frames import frame_of
 from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.sums import narrowed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
     from llmtrace.summaries.groups import Ids, Integers, Keys
 
+    Bands = npt.NDArray[np.uint8]
     Cells = npt.NDArray[np.uint16]
     Steps = npt.NDArray[np.uint32]
-    Sums = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 __all__ = [
+    "BANDS",
     "CELLS",
     "FAILED",
     "NO_RATIO",
@@ -54,11 +57,14 @@ __all__ = [
     "Ledger",
     "combine",
     "described",
+    "frame",
     "measure",
     "per_key",
     "tokens",
 ]
 
+BANDS = (0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
+"""The lowest input tokens of each band; the last has no end."""
 STEPS = 1_000
 CELLS = 2 * STEPS + 1
 NO_RATIO = CELLS
@@ -73,19 +79,26 @@ SCHEMA: Mapping[str, pl.DataType] = {"key": pl.UInt64(), **dict.fromkeys(_SUMS, 
 
 _HALF_BITS = 32
 _LOWER_HALF = (1 << _HALF_BITS) - 1
+_LARGEST_NARROW = (1 << 30) - 1
+"""Up to so many tokens, twice of them and the ratios below 1 fit into 32 bits."""
 _LARGEST_EXACT = 1 << 53
+_LARGEST_RATIO = 2.0**31 - 1
+"""What 32 bits hold with a sign, to which processors convert several at once: in steps, each ratio but 1."""
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
+_WORDS = 7
+"""Of each key: requests and those with a ratio in one number, zero and full in one, and the sums that follow in `_SUMS`."""
 
 
 @dataclass(frozen=True)
 class Hits:
-    """The requests of a part; arrays are to be read only.
+    """Requests that follow each other; arrays are to be read only.
 
     Attributes:
         inputs: input tokens, negative where not known.
         cached: cached tokens, negative where not known.
         cells: the cell of each ratio, or `NO_RATIO`.
-        ratios: each ratio in steps of `RATIO_UNIT`.
+        bands: the band of the input of each.
+        ratios: each ratio in steps of `RATIO_UNIT`; of a request without one anything.
         failed: how many requests failed.
         unlogged: how many of the others did not log cached tokens.
         no_input: how many of the others have no input.
@@ -96,6 +109,7 @@ class Hits:
     inputs: Integers
     cached: Integers
     cells: Cells
+    bands: Bands
     ratios: Steps
     failed: int
     unlogged: int
@@ -110,22 +124,22 @@ class Ledger(Accumulator[pl.DataFrame]):
     def __init__(self) -> None:
         """Nothing on the account of anybody."""
         self._interner = Interner()
-        self._sums: Sums = np.zeros((0, len(_SUMS)), np.int64)
+        self._sums: Table = np.zeros((0, len(_SUMS)), np.int64)
 
     def add(self, state: pl.DataFrame) -> None:
         """Take the summary of the next part."""
         ids = self._interner.add(state["key"].to_numpy())
         if self._interner.keys.size > len(self._sums):
-            wider: Sums = np.zeros((2 * self._interner.keys.size, len(_SUMS)), np.int64)
+            wider: Table = np.zeros((2 * self._interner.keys.size, len(_SUMS)), np.int64)
             wider[: len(self._sums)] = self._sums
             self._sums = wider
-        ids, rows = frozen(ids, np.asfortranarray(state.select(_SUMS).to_numpy()))
-        _add_rows(ids, rows, self._sums)
+        ids, *columns = frozen(ids, *(state[name].to_numpy() for name in _SUMS))
+        _add_rows(ids, tuple(columns), self._sums)
 
     def total(self) -> pl.DataFrame:
         """The summary of all of them."""
         keys = self._interner.keys
-        return _frame(keys, self._sums[: keys.size])
+        return frame(keys, np.ascontiguousarray(self._sums[: keys.size].T))
 
 
 def measure(inputs: Integers, cached: Integers) -> Hits:
@@ -139,27 +153,39 @@ def measure(inputs: Integers, cached: Integers) -> Hits:
     >>> hits.cells.tolist(), hits.unlogged, hits.no_input
     ([0, 250, 2000, 2001, 2001], 1, 1)
     """
-    cells, ratios = np.empty(inputs.size, np.uint16), np.empty(inputs.size, np.uint32)
+    cells, bands, ratios = np.empty(inputs.size, np.uint16), np.empty(inputs.size, np.uint8), np.empty(inputs.size, np.uint32)
     inputs, cached = frozen(inputs, cached)
-    counts = _measure(inputs, cached, cells, ratios)
-    cells, ratios = frozen(cells, ratios)
-    return Hits(inputs, cached, cells, ratios, *counts)
+    measured, largest = _measure(inputs, cached, cells, bands, ratios)
+    if largest > _LARGEST_NARROW:
+        _measure_large(inputs, cached, cells, bands, ratios)
+    counts = (0, 0, 0, 0, inputs.size - 1) if 0 < measured == inputs.size else _reasons(inputs, cached, cells)
+    cells, bands, ratios = frozen(cells, bands, ratios)
+    return Hits(inputs, cached, cells, bands, ratios, *counts)
 
 
-def per_key(ids: Ids, keys: Keys, hits: Hits, zero_cell: int, full_cell: int) -> pl.DataFrame:
+def per_key(ids: Ids, keys: Keys, pieces: Iterable[Hits], zero_cell: int, full_cell: int) -> pl.DataFrame:
     """The summary of a part.
 
     Args:
         ids: the key of each request, as a place in `keys`.
         keys: each once.
-        hits: the requests.
+        pieces: the requests, fewer than 2^31, some after the other.
         zero_cell: the highest cell that counts as no hit.
         full_cell: the lowest that counts as a hit of the whole prefix.
     """
-    sums: Sums = np.zeros((keys.size, len(_SUMS)), np.int64)
-    (ids,) = frozen(ids)
-    _add_requests(ids, hits.inputs, hits.cached, hits.cells, hits.ratios, zero_cell, full_cell, sums)
-    return _frame(keys, sums)
+    words: Table = np.zeros((keys.size, _WORDS), np.int64)
+    rest = ids
+    for some in pieces:
+        (here,), rest = frozen(rest[: some.cells.size]), rest[some.cells.size :]
+        _add_requests(here, some.inputs, some.cached, some.cells, some.ratios, zero_cell, full_cell, words)
+    columns: Table = np.empty((len(_SUMS), keys.size), np.int64)
+    _unpack(words, columns)
+    return frame(keys, columns)
+
+
+def frame(keys: Keys, columns: Table) -> pl.DataFrame:
+    """A summary, from each of its sums for all keys."""
+    return frame_of({"key": keys, **dict(zip(_SUMS, columns, strict=True))})
 
 
 def combine(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -196,26 +222,53 @@ def described(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _frame(keys: Keys, sums: Sums) -> pl.DataFrame:
-    columns = np.ascontiguousarray(sums.T)
-    return pl.DataFrame({"key": keys, **dict(zip(_SUMS, columns, strict=True))}, dict(SCHEMA))
+# Without a branch, and with 32 bits of everything but the tokens, several rows are measured at once. Products wrap, but what is
+# left over does not: of the rounded ratio the number of whole steps may be off by one, which the rest tells.
+@njit(nogil=True, cache=True, error_model="numpy")
+def _measure(inputs: Integers, cached: Integers, cells: Cells, bands: Bands, ratios: Steps) -> tuple[int, int]:
+    """Fill cells, bands and ratios of inputs up to `_LARGEST_NARROW`; how many have a ratio, and the largest input of all."""
+    measured, largest = 0, 0
+    for row in range(inputs.size):
+        is_measured = (cached[row] >= 0) & (inputs[row] > 0)
+        measured, largest = measured + is_measured, max(largest, inputs[row])
+        size = max(np.int32(inputs[row]), np.int32(1))
+        hit = max(np.int32(min(cached[row], inputs[row])), np.int32(0))
+        ratio = np.float64(hit) / np.float64(size)
+        step = np.int32(ratio * STEPS)
+        rest = np.int32(np.int32(STEPS * hit) - np.int32(step * size))
+        cell = 2 * step + (rest > 0) - (rest < 0) + (rest >= size) + (rest > size)
+        band = np.int32(0)
+        for edge in BANDS[1:]:
+            band = np.int32(band + (size >= np.int32(edge)))
+        cells[row], bands[row] = np.uint16(cell) if is_measured else np.uint16(NO_RATIO), np.uint8(band)
+        ratios[row] = np.uint32(np.int32(min(ratio / RATIO_UNIT + 0.5, _LARGEST_RATIO))) + np.uint32(hit == size)
+    return measured, largest
 
 
 @njit(nogil=True, cache=True)
-def _measure(inputs: Integers, cached: Integers, cells: Cells, ratios: Steps) -> tuple[int, int, int, int, int]:
-    """Fill cells and ratios; how many requests have no ratio and why, and the first and the last row with one."""
-    failed, unlogged, no_input, first, last = 0, 0, 0, -1, -1
+def _measure_large(inputs: Integers, cached: Integers, cells: Cells, bands: Bands, ratios: Steps) -> None:
+    """The same of any inputs."""
     for row in range(inputs.size):
         size, hit = inputs[row], min(cached[row], inputs[row])
-        if cached[row] < 0 or size <= 0:
-            cells[row], ratios[row] = NO_RATIO, 0
+        if cached[row] >= 0 and size > 0:
+            ratio = hit / size
+            cells[row] = _cell(hit, size, ratio) if size < _LARGEST_EXACT else _cell_of_large(hit, size, ratio)
+            ratios[row] = int(ratio / RATIO_UNIT + 0.5)
+            bands[row] = 0
+            for edge in BANDS[1:]:
+                bands[row] += size >= edge
+
+
+@njit(nogil=True, cache=True)
+def _reasons(inputs: Integers, cached: Integers, cells: Cells) -> tuple[int, int, int, int, int]:
+    """How many requests have no ratio and why, and the first and the last row with one."""
+    failed, unlogged, no_input, first, last = 0, 0, 0, -1, -1
+    for row in range(inputs.size):
+        if cells[row] == NO_RATIO:
             failed += cached[row] == FAILED
             unlogged += cached[row] == UNLOGGED
             no_input += cached[row] >= 0
         else:
-            ratio = hit / size
-            cells[row] = _cell(hit, size, ratio) if size < _LARGEST_EXACT else _cell_of_large(hit, size, ratio)
-            ratios[row] = int(ratio / RATIO_UNIT + 0.5)
             first, last = row if first < 0 else first, row
     return failed, unlogged, no_input, first, last
 
@@ -243,25 +296,38 @@ def _cell_of_large(hit: int, size: int, ratio: float) -> int:
 
 @njit(nogil=True, cache=True)
 def _add_requests(
-    ids: Ids, inputs: Integers, cached: Integers, cells: Cells, ratios: Steps, zero_cell: int, full_cell: int, sums: Sums
+    ids: Ids, inputs: Integers, cached: Integers, cells: Cells, ratios: Steps, zero_cell: int, full_cell: int, words: Table
 ) -> None:
     for row in range(ids.size):
-        one, cell = ids[row], cells[row]
-        sums[one, 0] += 1
-        if cell != NO_RATIO:
+        one, cell = np.uint64(ids[row]), cells[row]
+        if cell == NO_RATIO:
+            words[one, 0] += 1
+        else:
             size, hit = inputs[row], min(cached[row], inputs[row])
-            sums[one, 1] += 1
-            sums[one, 2] += cell <= zero_cell
-            sums[one, 3] += cell >= full_cell
-            sums[one, 4] += ratios[row]
-            sums[one, 5] += size >> _HALF_BITS
-            sums[one, 6] += size & _LOWER_HALF
-            sums[one, 7] += hit >> _HALF_BITS
-            sums[one, 8] += hit & _LOWER_HALF
+            words[one, 0] += 1 + (1 << _HALF_BITS)
+            words[one, 1] += (cell <= zero_cell) + (np.int64(cell >= full_cell) << _HALF_BITS)
+            words[one, 2] += ratios[row]
+            words[one, 3] += size & _LOWER_HALF
+            words[one, 4] += hit & _LOWER_HALF
+            if size > _LOWER_HALF:
+                words[one, 5] += size >> _HALF_BITS
+                words[one, 6] += hit >> _HALF_BITS
 
 
 @njit(nogil=True, cache=True)
-def _add_rows(ids: Ids, rows: Sums, sums: Sums) -> None:
+def _unpack(words: Table, columns: Table) -> None:
+    """The columns of a summary, in the order of `_SUMS`."""
+    for one in range(columns.shape[1]):
+        for pair in range(2):
+            columns[2 * pair, one] = words[one, pair] & _LOWER_HALF
+            columns[2 * pair + 1, one] = words[one, pair] >> _HALF_BITS
+        columns[4, one] = words[one, 2]
+        columns[5, one], columns[6, one] = words[one, 5], words[one, 3]
+        columns[7, one], columns[8, one] = words[one, 6], words[one, 4]
+
+
+@njit(nogil=True, cache=True)
+def _add_rows(ids: Ids, columns: tuple[Integers, ...], sums: Table) -> None:
     for row in range(ids.size):
-        for place in range(rows.shape[1]):
-            sums[ids[row], place] += rows[row, place]
+        for place in range(len(columns)):
+            sums[np.uint64(ids[row]), place] += columns[place][row]

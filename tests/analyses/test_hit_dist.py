@@ -13,9 +13,10 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 from scipy.stats import kurtosis, skew
 
-from llmtrace.analyses.hit_dist import HitDist, latency, lengths, shape, users
+from llmtrace.analyses.hit_dist import HitDist, latency, lengths, part, shape, users
 from llmtrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -370,6 +371,20 @@ def check_saved(table: pl.DataFrame, result: Result, cells: dict[tuple[int, int]
         if min(len(low), len(high)) >= FEW:
             assert found["saved_s"] == near(found["ttft_without_hit_p50_s"] - found["ttft_with_hit_p50_s"])
             assert found["saved_ratio"] == near(found["saved_s"] / found["ttft_without_hit_p50_s"])
+
+
+@given(REQUESTS, st.lists(st.integers(1, 150), min_size=1, max_size=3))
+def test_however_columns_are_cut_into_chunks(frame: pl.DataFrame, chunks: list[int]) -> None:
+    columns = [
+        pl.concat([column[row : row + length] for row in range(0, max(frame.height, 1), length)], rechunk=False)
+        for column, length in zip(frame.get_columns(), chunks * len(frame.columns), strict=False)
+    ]
+    whole, cut = (part.summarise(one, 0.0, 0.95, per_user=True) for one in (frame, pl.DataFrame(columns)))
+    with patch.object(part, "_PIECE_ROWS", 8):
+        pieces = part.summarise(frame, 0.0, 0.95, per_user=True)
+    for name, table in whole.items():
+        assert_frame_equal(cut[name], table)
+        assert_frame_equal(pieces[name], table)
 
 
 def test_nothing_logged_is_no_zero(measured: Measured) -> None:

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter, defaultdict
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -19,13 +19,16 @@ from llmtrace.summaries import histogram, hit_cells, hit_lengths, hits
 from llmtrace.summaries.interning import intern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 Pair = tuple[int, int]
 ZERO, FULL = 2 * 100, 2 * 950
+EDGES = [edge + around for edge in (*hits.BANDS, *hit_lengths.COLUMNS) for around in (-1, 0, 1)]
 
-SIZES = st.integers(-1, 40) | st.sampled_from([1_000, 2_000, 2**53 - 1, 2**53, 2**53 + 1, 1_000 * 2**53, 2**63 - 1])
+SIZES = st.integers(-1, 40) | st.sampled_from(
+    [1_000, 2_000, 2**30 - 1, 2**30, 2**53 - 1, 2**53, 2**53 + 1, 1_000 * 2**53, 2**63 - 1]
+)
 SIZES |= st.integers(2**40, 2**63 - 1)
 
 
@@ -63,6 +66,21 @@ def test_cells_are_exact(rows: list[Pair]) -> None:
     assert measured(rows).cells.tolist() == expected
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 2**30 - 1) | st.sampled_from(EDGES), st.integers(0, 1_000), st.integers(-1, 1)), max_size=40
+    )
+)
+def test_what_is_measured_several_at_once_is_exact_too(drawn: list[tuple[int, int, int]]) -> None:
+    rows = [(size, min(max(size * steps // 1_000 + beside, 0), size)) for size, steps, beside in drawn if size > 0]
+    found = measured(rows)
+    assert found.cells.tolist() == [cell_of(Fraction(hit, size), 1_000) for size, hit in rows]
+    assert found.bands.tolist() == [sum(edge <= size for edge in hits.BANDS) - 1 for size, _ in rows]
+    assert all(
+        abs(ratio * size - hit * 2**31) <= size * 0.5001 for ratio, (size, hit) in zip(found.ratios.tolist(), rows, strict=True)
+    )
+
+
 @given(PAIRS)
 def test_why_there_is_no_ratio(rows: list[Pair]) -> None:
     found = measured(rows)
@@ -77,6 +95,8 @@ KEYED = st.lists(st.tuples(pairs(), st.integers(0, 4)), max_size=40)
 CUTS = st.lists(st.integers(0, 40), max_size=4)
 
 Keyed = list[tuple[Pair, int]]
+Timed = TypeVar("Timed")
+PIECE = 7
 
 
 def parts_of(rows: Keyed, cuts: list[int]) -> list[Keyed]:
@@ -84,17 +104,19 @@ def parts_of(rows: Keyed, cuts: list[int]) -> list[Keyed]:
     return [rows[start:end] for start, end in itertools.pairwise(borders)]
 
 
-def summarised(rows: Keyed, make: Callable[..., pl.DataFrame]) -> pl.DataFrame:
-    ids, keys = intern(np.array([key for _, key in rows], np.uint64))
-    return make(ids, keys, measured([row for row, _ in rows]))
+def pieces_of(rows: Sequence[Timed]) -> Iterator[Sequence[Timed]]:
+    """Some requests after the other, as a summary takes those of a part."""
+    return (rows[start : start + PIECE] for start in range(0, len(rows), PIECE))
 
 
 def sums_of(rows: Keyed) -> pl.DataFrame:
-    return summarised(rows, lambda ids, keys, found: hits.per_key(ids, keys, found, ZERO, FULL))
+    ids, keys = intern(np.array([key for _, key in rows], np.uint64))
+    return hits.per_key(ids, keys, [measured([row for row, _ in piece]) for piece in pieces_of(rows)], ZERO, FULL)
 
 
 def cells_of(rows: Keyed) -> pl.DataFrame:
-    return summarised(rows, lambda ids, keys, found: hit_cells.summarise(ids, keys, found.cells))
+    ids, keys = intern(np.array([key for _, key in rows], np.uint64))
+    return hit_cells.summarise(ids, keys, measured([row for row, _ in rows]).cells)
 
 
 def assert_lawful(summarise: Callable[[Keyed], pl.DataFrame], combine: Any, rows: Keyed, cuts: list[int]) -> None:  # noqa: ANN401
@@ -175,12 +197,11 @@ def test_a_summary_survives_parquet(summarise: Callable[[Keyed], pl.DataFrame], 
     assert_frame_equal(pl.read_parquet(tmp_path / "frame.parquet"), frame)
 
 
-EDGES = [edge + around for edge in (*hit_lengths.BANDS, *hit_lengths.COLUMNS) for around in (-1, 0, 1)]
 LONG = st.lists(st.tuples(st.tuples(st.sampled_from(EDGES), st.integers(-2, 200_000)), st.just(0)), max_size=40)
 
 
 def lengths_of(rows: Keyed) -> pl.DataFrame:
-    return hit_lengths.by_length(measured([row for row, _ in rows]), ZERO, FULL)
+    return hit_lengths.by_length((measured([row for row, _ in piece]) for piece in pieces_of(rows)), ZERO, FULL)
 
 
 @given(LONG)
@@ -188,7 +209,7 @@ def test_bands_and_cells(rows: Keyed) -> None:
     expected: dict[Pair, list[Pair]] = defaultdict(list)
     for row, _ in rows:
         if (ratio := ratio_of(row)) is not None:
-            band = max(place for place, edge in enumerate(hit_lengths.BANDS) if edge <= row[0])
+            band = max(place for place, edge in enumerate(hits.BANDS) if edge <= row[0])
             expected[band, cell_of(ratio, 1_000)].append(row)
     table = hit_lengths.split(lengths_of(rows)).with_columns(hits.tokens("input"))
     found = {(row["band"], row["cell"]): row for row in table.rows(named=True)}
@@ -203,7 +224,9 @@ TIMED = st.lists(
 
 
 def ttft_of(rows: Sequence[tuple[Pair, float]]) -> pl.DataFrame:
-    return hit_lengths.ttft(measured([row for row, _ in rows]), np.array([time for _, time in rows], np.float64))
+    return hit_lengths.ttft(
+        (measured([row for row, _ in piece]), np.array([time for _, time in piece], np.float64)) for piece in pieces_of(rows)
+    )
 
 
 @given(TIMED, CUTS)

@@ -81,7 +81,7 @@ class Lengths:
         """One row per band that has requests."""
         sums = self.frame.drop("cell").group_by("band").sum().sort("band")
         counts = self.counts[sums["band"].to_numpy()]
-        edges = dict(enumerate(hit_lengths.BANDS))
+        edges = dict(enumerate(hits.BANDS))
         lower = pl.col("band").replace_strict(edges, return_dtype=pl.Int64)
         upper = (pl.col("band") + 1).replace_strict(edges, default=None, return_dtype=pl.Int64)
         return (
@@ -108,7 +108,7 @@ class Lengths:
         )
 
     def _dense(self, values: pl.Series) -> Floats:
-        found = np.zeros((len(hit_lengths.BANDS), hits.CELLS))
+        found = np.zeros((len(hits.BANDS), hits.CELLS))
         found[self.frame["band"].to_numpy(), self.frame["cell"].to_numpy()] = values.cast(pl.Float64).to_numpy()
         return found
 
@@ -151,5 +151,5 @@ def _share(amount: pl.Expr) -> pl.Expr:
 
 
 def _bands(low: int, high: int | None) -> slice:
-    edges = hit_lengths.BANDS
+    edges = hits.BANDS
     return slice(edges.index(low), len(edges) if high is None else edges.index(high))

@@ -14,8 +14,10 @@ Tables of a state, besides `parameters`:
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from llmtrace.schema import failed
@@ -23,7 +25,9 @@ from llmtrace.summaries import histogram, hit_cells, hit_lengths, hits, keys, pa
 from llmtrace.summaries.accumulator import Counter, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
 
     from llmtrace.summaries.accumulator import Accumulator
     from llmtrace.summaries.hits import Hits
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMAS", "accumulators", "combine", "summarise"]
 
 _AT_ONCE = 12
+_PIECE_ROWS = 1 << 17
+"""Rows that are worked on together: few enough that what is known of them stays in a processor's cache."""
 _NAMES: Mapping[str, pl.DataType] = {"key": pl.UInt64(), "name": pl.String()}
 _KINDS: Mapping[str, pl.DataType] = {
     **dict.fromkeys(("requests", "failed", "unlogged", "no_input"), pl.Int64()),
@@ -61,22 +67,24 @@ def summarise(part: pl.DataFrame, zero_at: float, full_at: float, *, per_user: b
         full_at: the lowest that counts as a hit of the whole prefix.
         per_user: whether users are known by name.
     """
-    found = _measured(part)
     thresholds = tuple(round(2 * hits.STEPS * ratio) for ratio in (zero_at, full_at))
-    tables = {name: pl.DataFrame(schema=dict(schema)) for name, schema in SCHEMAS.items()}
+    pieces = list(_pieces(part))
+    found = [_measured(piece) for piece in pieces]
+    tables = dict(_nothing())
     tables["statuses"] = pl.DataFrame({"known": [part.height - part["status"].null_count()]})
     tables |= {"kinds": _kinds(part["timestamp"], found), "lengths": hit_lengths.by_length(found, *thresholds)}
     if "model" in part.columns:
         ids, distinct = keys.numbered(part["model"])
         tables["models"] = hits.per_key(ids, distinct, found, *thresholds)
-        tables["model_cells"] = hit_cells.summarise(ids, distinct, found.cells)
+        cells = np.concatenate([some.cells for some in found])
+        tables["model_cells"] = hit_cells.summarise(ids, distinct, cells)
         tables["model_names"] = keys.behind(ids, distinct, part["model"])
     if "user" in part.columns:
         ids, distinct = keys.numbered(part["user"])
         tables["users"] = hits.per_key(ids, distinct, found, *thresholds)
         tables |= {"user_names": keys.behind(ids, distinct, part["user"])} if per_user else {}
     if "ttft_s" in part.columns:
-        tables["ttft"] = hit_lengths.ttft(found, part["ttft_s"].fill_null(0.0).to_numpy())
+        tables["ttft"] = hit_lengths.ttft(zip(found, (_ttft_s(piece["ttft_s"]) for piece in pieces), strict=True))
     return tables
 
 
@@ -97,6 +105,25 @@ def accumulators() -> Tables[pl.DataFrame]:
     return Tables(by_table)
 
 
+@cache
+def _nothing() -> Mapping[str, pl.DataFrame]:
+    """The tables of a part of which nothing is to be known."""
+    return {name: pl.DataFrame(schema=dict(schema)) for name, schema in SCHEMAS.items()}
+
+
+def _ttft_s(column: pl.Series) -> npt.NDArray[np.float64]:
+    return (column.fill_null(0.0) if column.null_count() else column).to_numpy()
+
+
+def _pieces(part: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """A part, in one piece at least: cut where its chunks end, so that each column is an array, and where these are long."""
+    start = 0
+    for length in part["input_tokens"].chunk_lengths():
+        for row in range(0, max(length, 1), _PIECE_ROWS):
+            yield part.slice(start + row, min(length - row, _PIECE_ROWS))
+        start += length
+
+
 def _measured(part: pl.DataFrame) -> Hits:
     """The hit ratio of each request.
 
@@ -112,10 +139,14 @@ def _measured(part: pl.DataFrame) -> Hits:
     return hits.measure(inputs.to_numpy(), cached.to_numpy())
 
 
-def _kinds(times: pl.Series, found: Hits) -> pl.DataFrame:
-    edges = [times[row] if row >= 0 else None for row in (found.first_row, found.last_row)]
-    row = (times.len(), found.failed, found.unlogged, found.no_input, *edges)
-    return pl.DataFrame([row], dict(_KINDS), orient="row")
+def _kinds(times: pl.Series, pieces: Sequence[Hits]) -> pl.DataFrame:
+    starts = np.cumsum([0, *(some.cells.size for some in pieces)])
+    edges = [
+        start + row for start, some in zip(starts, pieces, strict=False) for row in (some.first_row, some.last_row) if row >= 0
+    ]
+    first, last = (times[int(edges[place])] if edges else None for place in (0, -1))
+    counts = [sum(getattr(some, name) for some in pieces) for name in ("failed", "unlogged", "no_input")]
+    return pl.DataFrame([(times.len(), *counts, first, last)], dict(_KINDS), orient="row")
 
 
 def _combined_kinds(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
