@@ -14,22 +14,24 @@ Which models a period has is for the caller to know: all that requests in it tur
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numba import njit
 
-from llmtrace.summaries.cells import list_of, list_parts
+from llmtrace.summaries.cells import frozen, list_of, list_parts
 from llmtrace.summaries.frames import frame_of, moments
 from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.tallies import COUNT_BITS, MOST_COUNT, Tallies, TallyStore, renumbered
+from llmtrace.summaries.tallies import COUNT_BITS, MOST_CELLS, MOST_COUNT, Tallies, TallyStore, renumbered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from llmtrace.summaries.interning import Ids, Integers, Keys
+    from llmtrace.summaries.tallies import Flat, Rows
 
     Tables = Mapping[str, pl.DataFrame]
 
@@ -41,7 +43,11 @@ SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
 }
 """The columns of each table of a state."""
 
-NO_NAME, NOWHERE = -1, -1
+NO_NAME = -1
+WEIGHT = MOST_CELLS
+"""A score is requests times this, and below it what makes the name that comes first the best of several with as many."""
+LAST, NEVER = MOST_CELLS - 1, -(1 << 62)
+_SHIFT, _MOST = np.uint32(COUNT_BITS), np.uint32(MOST_COUNT)
 
 
 @dataclass(frozen=True)
@@ -100,8 +106,7 @@ class HabitStore:
             self._take(period, users if is_all else self._users.add(period.users), models[period.start_us])
         self._closed.append(state["habits"])
         for start_us in sorted(self._open)[1:-1]:
-            period, own = self._whole(start_us)
-            self._closed.append(_closed(period, own))
+            self._closed.append(self._done(start_us))
             del self._open[start_us], self._used[start_us]
 
     def total(self) -> dict[str, pl.DataFrame]:
@@ -114,6 +119,12 @@ class HabitStore:
         store = self._open.setdefault(period.start_us, TallyStore(self._users))
         store.add(users, renumbered(period.met, places, self._models.keys.size))
         self._used.setdefault(period.start_us, []).append(places)
+
+    def _done(self, start_us: int) -> pl.DataFrame:
+        """The table `habits` of a period of all parts."""
+        order, rows, flat = self._open[start_us].by_key()
+        known = Models(self._models.keys, pl.Series("name", self._names, dtype=pl.String))
+        return _closed(start_us, self._users.keys[order], (rows, flat), known)
 
     def _whole(self, start_us: int) -> tuple[Period, Models]:
         """A period of all parts, and its models."""
@@ -147,7 +158,7 @@ def over(state: Tables, models: Mapping[int, Models]) -> pl.DataFrame:
         state: its tables.
         models: the models of its open periods, by when these begin.
     """
-    return _in_order([state["habits"], *(_closed(period, models[period.start_us]) for period in _open(state, models))])
+    return _in_order([state["habits"], *(_read(period, models[period.start_us]) for period in _open(state, models))])
 
 
 def _open(state: Tables, models: Mapping[int, Models]) -> list[Period]:
@@ -156,8 +167,9 @@ def _open(state: Tables, models: Mapping[int, Models]) -> list[Period]:
     times_us, keys = users["time"].to_physical().to_numpy(), users["key"].to_numpy()
     offsets, flat = list_parts(users["models"])
     found = []
-    for start_us in np.unique(times_us).tolist():
-        low, high = np.searchsorted(times_us, [start_us, start_us + 1])
+    borders = [0, *(np.flatnonzero(times_us[1:] != times_us[:-1]) + 1).tolist(), times_us.size]
+    for low, high in pairwise(borders if times_us.size else []):
+        start_us = int(times_us[low])
         sizes = np.diff(offsets[low : high + 1]).astype(np.uint32)
         met = Tallies(sizes, flat[offsets[low] : offsets[high]], models[start_us].keys.size)
         found.append(Period(start_us, keys[low:high], met))
@@ -174,28 +186,73 @@ def _in_order(closed: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(filled) if filled else _empty("habits")
 
 
-def _closed(period: Period, models: Models) -> pl.DataFrame:
+def _read(period: Period, models: Models) -> pl.DataFrame:
     """The table `habits` of one period."""
-    ranks = models.names.rank("ordinal").cast(pl.Int64).fill_null(NO_NAME).to_numpy()
-    places, totals = _main(period.met.offsets(), period.met.flat, ranks)
-    model = np.where(places == NOWHERE, np.uint64(UNKNOWN), models.keys[places])
-    return frame_of({"time": moments(period.start_us, totals.size), "user": period.users, "model": model, "requests": totals})
+    offsets, rows = period.met.offsets(), np.arange(period.users.size + 1)
+    return _closed(period.start_us, period.users, ((rows, offsets[:-1], period.met.sizes), period.met.flat), models)
+
+
+def _closed(start_us: int, users: Keys, met: tuple[Rows, Flat], models: Models) -> pl.DataFrame:
+    """The table `habits` of one period.
+
+    Args:
+        start_us: when it begins.
+        users: keys of users, ascending.
+        met: where the tallies of each stand, and all tallies; a user without any is left out.
+        models: what the cells of tallies are the places of.
+    """
+    ranks = (models.names.rank("ordinal").cast(pl.Int64) - 1).fill_null(NO_NAME).to_numpy()
+    (ends, starts, sizes), flat = met
+    best, totals = _main(ends, starts, sizes, *frozen(flat, np.where(ranks == NO_NAME, NEVER, LAST - ranks)))
+    if (there := np.flatnonzero(ends[1:] > ends[:-1])).size < users.size:
+        users, best, totals = users[there], best[there], totals[there]
+    by_rank = np.full(ranks.size + 1, np.uint64(UNKNOWN))
+    by_rank[ranks] = models.keys
+    model = by_rank[np.where(best < 0, NO_NAME, LAST - (best & LAST))]
+    return frame_of({"time": moments(start_us, totals.size), "user": users, "model": model, "requests": totals})
 
 
 @njit(nogil=True, cache=True)
-def _main(offsets: Integers, flat: Ids, ranks: Integers) -> tuple[Integers, Integers]:
-    """Per user the place of the model with most requests, the lowest rank first, among those that have one; and all requests."""
-    places, totals = np.full(offsets.size - 1, np.int64(NOWHERE)), np.zeros(offsets.size - 1, np.int64)
-    counts = np.zeros(ranks.size, np.int64)
-    for user in range(places.size):
-        for one in range(offsets[user], offsets[user + 1]):
-            counts[flat[one] >> COUNT_BITS] += flat[one] & MOST_COUNT
-        most, rank, best, total = np.int64(0), np.int64(0), np.int64(NOWHERE), np.int64(0)
-        for one in range(offsets[user], offsets[user + 1]):
-            place = np.int64(flat[one] >> COUNT_BITS)
-            count, counts[place] = counts[place], 0
-            total += count
-            if ranks[place] != NO_NAME and (count > most or (count == most and count > 0 and ranks[place] < rank)):
-                most, rank, best = count, ranks[place], place
-        places[user], totals[user] = best, total
-    return places, totals
+def _main(ends: Integers, starts: Integers, sizes: Ids, flat: Flat, scores: Integers) -> tuple[Integers, Integers]:
+    """Per user the best score, and all requests.
+
+    Args:
+        ends: where the rows of each user begin, and how many there are.
+        starts: where the tallies of each row begin.
+        sizes: how many these are.
+        flat: the tallies.
+        scores: per model its score without requests, each of which adds `WEIGHT`; `NEVER` where it is not to be the best.
+    """
+    best, totals = np.empty(ends.size - 1, np.int64), np.zeros(ends.size - 1, np.int64)
+    reached = scores.copy()
+    for user in range(best.size):
+        highest = np.int64(NEVER)
+        for row in range(ends[user], ends[user + 1]):
+            total, highest = _count(flat, starts[row], starts[row] + sizes[row], reached, highest)
+            totals[user] += total
+        for row in range(ends[user], ends[user + 1]):
+            _forget(flat, starts[row], starts[row] + sizes[row], reached, scores)
+        best[user] = highest
+    return best, totals
+
+
+@njit(nogil=True, cache=True)
+def _count(flat: Flat, start: int, end: int, reached: Integers, highest: np.int64) -> tuple[np.int64, np.int64]:
+    """Count the requests of some tallies: how many there are, and the highest score that a model has reached."""
+    total = np.int64(0)
+    for one in range(np.uint64(start), np.uint64(end)):
+        requests, place = np.int64(flat[one] & _MOST), flat[one] >> _SHIFT
+        score = reached[place] + requests * WEIGHT
+        reached[place] = score
+        # Without a branch, which could not be foreseen.
+        highest = max(highest, score)
+        total += requests
+    return total, highest
+
+
+@njit(nogil=True, cache=True)
+def _forget(flat: Flat, start: int, end: int, reached: Integers, scores: Integers) -> None:
+    """Set the scores of the models of some tallies back."""
+    for one in range(np.uint64(start), np.uint64(end)):
+        place = flat[one] >> _SHIFT
+        reached[place] = scores[place]

@@ -22,7 +22,7 @@ from numba import njit
 from llmtrace.summaries.histogram import bucket_of
 from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.tallies import Tallies, ranked
+from llmtrace.summaries.tallies import Tallies, ascending, ranked, rename
 from llmtrace.summaries.usage_kernels import (
     DEALT_FIELDS,
     FIELD,
@@ -30,8 +30,6 @@ from llmtrace.summaries.usage_kernels import (
     NO_CELL,
     USER_FIELDS,
     deal,
-    in_order,
-    rename,
     tally,
     tell_apart,
 )
@@ -191,7 +189,7 @@ def _by_user(dealt: Table, chunks: Sequence[Integers], ranks: Ids) -> tuple[Keys
     ids, users = _ROOM.array("ids", rows, np.uint32), _ROOM.array("users", (rows, USER_FIELDS), np.int64)
     slots, keys = _ROOM.array("slots", _slots(longest), np.uint32), _ROOM.array("keys", rows, np.uint64)
     bounds = tell_apart(dealt, edges, (ids, slots), keys, users)
-    order = _ordered(keys[: bounds[-1]], bounds)
+    order = ascending(keys[: bounds[-1]])
     first = int(order.size > 0 and keys[order[0]] == UNKNOWN)
     flat = _ROOM.array("models", rows + 1, np.uint32), _ROOM.array("cells", 2 * rows + 1, np.uint32)
     counts = np.zeros(ranks.size, np.uint32), np.zeros(CELLS, np.uint32)
@@ -200,14 +198,6 @@ def _by_user(dealt: Table, chunks: Sequence[Integers], ranks: Ids) -> tuple[Keys
     met, lengths = (Tallies(sizes[one], flat[one][: ends[one]].copy(), width) for one, width in enumerate((ranks.size, CELLS)))
     rename(met.flat, ranks)
     return keys[order[first:]], *found, met, lengths
-
-
-def _ordered(keys: Keys, bounds: Integers) -> Ids:
-    """The numbers of users in ascending order of their keys."""
-    order = np.empty(keys.size, np.uint32)
-    if not in_order(keys, bounds, order):
-        order[:] = np.argsort(keys)
-    return order
 
 
 def _slots(rows: int) -> int:

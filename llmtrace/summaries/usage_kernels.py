@@ -13,13 +13,11 @@ from numba import njit
 from llmtrace.summaries.tallies import COUNT_BITS, settle
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from llmtrace.summaries.interning import Ids, Integers, Keys
 
     Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
-__all__ = ["DEALT_FIELDS", "FIELD", "LOTS", "NO_CELL", "USER_FIELDS", "deal", "in_order", "rename", "tally", "tell_apart"]
+__all__ = ["DEALT_FIELDS", "FIELD", "LOTS", "NO_CELL", "USER_FIELDS", "deal", "tally", "tell_apart"]
 
 LOTS = 256
 DEALT_FIELDS, USER_FIELDS = 3, 3
@@ -27,8 +25,7 @@ FIELD = 13
 """A packed request is its model above two cells of so many bits, all ones where lengths do not count."""
 NO_CELL = (1 << FIELD) - 1
 
-_LOT_SHIFT, _BUCKET_SHIFT, _BUCKETS = np.uint64(56), np.uint64(48), 256
-_MOST_ALIKE = 32
+_LOT_SHIFT = np.uint64(56)
 _KEY, _PACKED, _TIME = range(DEALT_FIELDS)
 _REQUESTS, _FIRST, _LAST = range(USER_FIELDS)
 _ONE, _CELL_BITS, _MODEL_SHIFT, _NONE = np.uint64(1), np.uint64(FIELD), np.uint64(2 * FIELD), np.uint64(NO_CELL)
@@ -162,47 +159,10 @@ def _place(keys: Keys, slots: Ids, bits: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def in_order(keys: Keys, bounds: Integers, order: Ids) -> bool:
-    """Put the users of each lot in ascending order of their keys: by their next bits, then one by one.
-
-    Returns:
-        Whether that was done; keys that are too much alike would take long.
-    """
-    ends = np.zeros(_BUCKETS + 1, np.int64)
-    for lot in range(LOTS):
-        low, high = bounds[lot], bounds[lot + 1]
-        ends[:] = 0
-        for user in range(low, high):
-            ends[((keys[user] >> _BUCKET_SHIFT) & np.uint64(_BUCKETS - 1)) + _ONE] += 1
-        if ends.max() > _MOST_ALIKE:
-            return False
-        ends[0] = low
-        for bucket in range(_BUCKETS):
-            ends[bucket + 1] += ends[bucket]
-        for user in range(low, high):
-            bucket_of_user = (keys[user] >> _BUCKET_SHIFT) & np.uint64(_BUCKETS - 1)
-            order[ends[bucket_of_user]] = user
-            ends[bucket_of_user] += 1
-        _insert(keys, order[low:high])
-    return True
-
-
-@njit(nogil=True, cache=True)
-def _insert(keys: Keys, order: Ids) -> None:
-    """Sort numbers by their keys, which takes as many steps as they are away from their places."""
-    for one in range(1, order.size):
-        user, place = order[one], one
-        while place > 0 and keys[order[place - 1]] > keys[user]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = user
-
-
-@njit(nogil=True, cache=True)
 def tally(
     requests: tuple[Table, Ids, Table],
     bounds: tuple[Table, Integers],
-    order: Ids,
+    order: Integers,
     work: tuple[Keys, Keys],
     flat: tuple[Ids, Ids],
     counts: tuple[Ids, Ids],
@@ -241,7 +201,7 @@ def tally(
 
 
 @njit(nogil=True, cache=True)
-def _arrange(requests: tuple[Table, Ids, Table], edges: Table, lot: int, order: Ids, table: Keys, places: Keys) -> None:
+def _arrange(requests: tuple[Table, Ids, Table], edges: Table, lot: int, order: Integers, table: Keys, places: Keys) -> None:
     """Put the packed requests of the users of a lot into a table, user by user; `places` says where those of each end."""
     (dealt, ids, users), start = requests, np.uint64(0)
     for user in order:
@@ -288,11 +248,3 @@ def _meet(cell: np.uint64, flat: Ids, size: np.uint64, counts: Ids) -> np.uint64
     count = counts[cell]
     counts[cell] = count + 1
     return size + np.uint64(count == 0)
-
-
-@njit(nogil=True, cache=True)
-def rename(flat: Ids, places: npt.NDArray[np.uint32]) -> None:
-    """Give the cells of tallies other numbers: `places[c]` to cell c."""
-    for one in range(flat.size):
-        count = flat[one] & np.uint32((1 << COUNT_BITS) - 1)
-        flat[one] = places[flat[one] >> np.uint32(COUNT_BITS)] << np.uint32(COUNT_BITS) | count

@@ -333,3 +333,16 @@ def test_changing_ids_are_told_with_days_and_what_to_do(measured: Measured) -> N
     assert "Cohorts are those of the side table" in note
     kept = [(time, user.split("-")[0], model) for time, user, model in rows]
     assert not [note for note in measured(Evolution(), requests(kept)).notes if "made anew" in note]
+
+
+def test_columns_that_are_cut_differently_make_no_difference(measured: Measured) -> None:
+    whole = requests([(SOME_DAY + timedelta(hours=hour), f"u{hour % 3}", f"m{hour % 5 % 2}") for hour in range(40)])
+    cut = pl.concat([whole[:7], whole[7:19], whole[19:]], rechunk=False)
+    mixed = cut.with_columns(
+        whole["timestamp"], pl.concat([whole["output_tokens"][:30], whole["output_tokens"][30:]], rechunk=False)
+    )
+    assert [mixed[name].n_chunks() for name in ("user", "timestamp", "output_tokens")] == [3, 1, 2]
+    for one, other in zip(
+        measured(Evolution(), whole).tables.values(), measured(Evolution(), mixed).tables.values(), strict=True
+    ):
+        assert_frame_equal(one, other)

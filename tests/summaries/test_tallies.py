@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from llmtrace.errors import InputError
 from llmtrace.summaries import tallies
 from llmtrace.summaries.interning import Interner
-from llmtrace.summaries.tallies import COUNT_BITS, MOST_CELLS, MOST_COUNT, Tallies, TallyStore, renumbered
+from llmtrace.summaries.tallies import COUNT_BITS, MOST_CELLS, MOST_COUNT, Tallies, TallyStore, ranked, renumbered
 
 KEYS, CELLS = 6, 5
 MET = st.dictionaries(
@@ -87,6 +87,20 @@ def test_a_count_beyond_twelve_bits_takes_further_tallies_behind_the_cells_of_th
 def test_cells_get_other_numbers_and_keep_their_counts() -> None:
     found = renumbered(tallied({1: {0: 3, 2: 5000}}), np.array([4, 9, 1], np.uint32), 5)
     assert found.pairs() == [(4, 3), (1, MOST_COUNT), (1, 5000 - MOST_COUNT)]
+
+
+def test_cells_that_keep_their_numbers_are_not_copied() -> None:
+    found = tallied({1: {0: 3, 2: 5000}})
+    assert renumbered(found, np.arange(3, dtype=np.uint32), 7).flat is found.flat
+
+
+@pytest.mark.parametrize("first", [1, 2**40])
+def test_keys_ascend_in_their_order_whether_they_are_alike_or_not(first: int) -> None:
+    rng = np.random.default_rng(2)
+    for keys in (rng.permutation(np.arange(first, first + 500, dtype=np.uint64)), rng.integers(first, 2**64, 500, np.uint64)):
+        order, ranks = ranked(keys)
+        assert order.tolist() == np.argsort(keys).tolist()
+        assert keys[order][ranks].tolist() == keys.tolist()
 
 
 def test_more_models_than_tallies_can_tell_apart_are_refused() -> None:

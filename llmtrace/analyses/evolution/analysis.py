@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -22,6 +23,7 @@ from llmtrace.summaries.user_medians import medians
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from concurrent.futures import Future
     from datetime import datetime
 
     import polars as pl
@@ -122,6 +124,11 @@ class Evolution:
 
     def finish(self, state: State) -> Result:
         """The result: what stands out as scalars, and as the main table `active`, a row per period."""
+        with ThreadPoolExecutor(1) as pool:
+            # A kernel that needs no lock, beside what mostly does.
+            return self._told(state, pool.submit(_medians, state["users"]))
+
+    def _told(self, state: State, found_medians: Future[tuple[Floats, Floats]]) -> Result:
         covered, periods = span.read(state["span"]), self._periods()
         grid = Grid.of(covered, periods)
         models, users = mix.totals(state), state["users"]
@@ -134,7 +141,7 @@ class Evolution:
             "active": overview.active(mix.by_period(models, grid), people.active(known), grid),
             "model_share": mix.model_share(models, grid, top),
             "tokens_by_month": lengths.tokens_by_month(found, grid),
-            "cohorts": people.cohorts(known, _medians(users)),
+            "cohorts": people.cohorts(known, found_medians.result()),
             "retention": people.retention(known),
             "switching": people.switching(moved, grid),
             "transitions": people.transitions(moved, parts.names_of(state), top),

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numba import njit
 
 from llmtrace.analyses.evolution.naming import merged
+from llmtrace.analyses.evolution.totals import Lengths, Models, runs
 from llmtrace.schema import succeeded
 from llmtrace.summaries import cells, habits, keys, usage
-from llmtrace.summaries.accumulator import Accumulator, Counter
+from llmtrace.summaries.accumulator import Accumulator, Tables
 from llmtrace.summaries.frames import frame_of, gathered, moments
-from llmtrace.summaries.habits import HabitStore, Models, Period
+from llmtrace.summaries.habits import HabitStore, Period
 from llmtrace.summaries.interning import Interner, first_rows
 from llmtrace.summaries.tallies import Tallies, TallyStore
 from llmtrace.summaries.usage import Chunk, survey, with_room
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from llmtrace.analyses.base import State
+    from llmtrace.summaries.interning import Ids, Integers
     from llmtrace.summaries.periods import Periods
+    from llmtrace.summaries.usage import Table
 
 __all__ = ["COLUMNS", "SCHEMAS", "Store", "lengths_of", "models_of", "names_of", "summarise"]
 
@@ -56,10 +60,6 @@ SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     **habits.SCHEMAS,
 }
 """The columns of each table of a state."""
-
-_SMALL = ("models", "lengths")
-_AT_ONCE = 16
-_LOWER_BITS = 32
 
 
 def summarise(
@@ -88,22 +88,18 @@ class Store(Accumulator["State"]):
 
     def __init__(self) -> None:
         """Know no part."""
-        self._small = Counter(_combined, _AT_ONCE)
-        self._small.add({name: pl.DataFrame(schema=dict(SCHEMAS[name])) for name in _SMALL})
+        self._totals = Tables({"models": Models(SCHEMAS["models"]), "lengths": Lengths(SCHEMAS["lengths"])})
         self._keys, self._users = Interner(), np.zeros((0, len(_EDGES)), np.int64)
         self._lengths, self._habits = TallyStore(self._keys), HabitStore(self._keys)
 
     def add(self, state: State) -> None:
         """Take the state of the next part."""
-        self._small.add({name: state[name] for name in _SMALL})
+        self._totals.add(state)
         users = state["users"]
         known, places = self._keys.keys.size, self._keys.add(users["key"].to_numpy())
         self._users = with_room(self._users, self._keys.keys.size)
-        requests, first_us, last_us = (users[name].to_numpy() for name in _EDGES)
-        is_new = places >= known
-        self._users[places, 0] += requests
-        self._users[places[is_new], 1] = first_us[is_new]
-        self._users[places, 2] = last_us
+        requests, first_us, last_us = cells.frozen(*(users[name].to_numpy() for name in _EDGES))
+        _note(places, known, requests, first_us, last_us, self._users)
         self._lengths.add(places, lengths_of(users))
         self._habits.add(state, models_of(state), places)
 
@@ -112,17 +108,12 @@ class Store(Accumulator["State"]):
         order, found = self._lengths.total()
         users = {"key": self._keys.keys[order], **{name: self._users[order, place] for place, name in enumerate(_EDGES)}}
         lengths = cells.list_of("lengths", found.offsets(), found.flat)
-        return {**self._small.total(), "users": frame_of(users).insert_column(4, lengths), **self._habits.total()}
+        return {**self._totals.total(), "users": frame_of(users).insert_column(4, lengths), **self._habits.total()}
 
 
-def models_of(state: State) -> dict[int, Models]:
+def models_of(state: State) -> dict[int, habits.Models]:
     """The models of each period of a state, by when it begins, in microseconds since 1970."""
-    times_us, keys_of_models = state["models"]["time"].to_physical().to_numpy(), state["models"]["key"].to_numpy()
-    borders = np.append(np.unique(times_us, return_index=True)[1], times_us.size)
-    return {
-        int(times_us[low]): Models(keys_of_models[low:high], state["models"]["name"][low:high])
-        for low, high in pairwise(borders.tolist())
-    }
+    return {start_us: habits.Models(rows["key"].to_numpy(), rows["name"]) for start_us, rows in runs(state["models"])}
 
 
 def names_of(state: State) -> pl.DataFrame:
@@ -184,47 +175,30 @@ def _of_period(part: pl.DataFrame, start_us: int) -> State:
 
 
 def _chunks(part: pl.DataFrame) -> Iterator[Chunk]:
-    """The chunks that a part consists of, or all of it as one where columns are cut differently."""
+    """The chunks that a part consists of."""
     named = [part[name] for name in ("model", "user") if name in part.columns]
     columns = [part["timestamp"].to_physical(), *(part[name] for name in COLUMNS), *named]
-    chunks = [column.get_chunks() for column in columns]
-    if len({tuple(one.len() for one in some) for some in chunks}) > 1:
-        chunks = [[column.rechunk()] for column in columns]
-    for time, inputs, outputs, *names in zip(*chunks, strict=True):
+    sizes = [chunk.len() for chunk in named[0].get_chunks()]
+    for time, inputs, outputs, *names in zip(*(_cut(column, sizes) for column in columns), strict=True):
         models, *users = keys.of_each(pl.DataFrame(names))
         yield Chunk(next(iter(users), None), models, *cells.frozen(*(one.to_numpy() for one in (time, inputs, outputs))))
 
 
-def _combined(states: Sequence[State]) -> State:
-    """The tables `models` and `lengths` of several parts."""
-    models = pl.concat([state["models"] for state in states]).group_by("time", "key")
-    sums = models.agg(pl.col("name").first(), pl.col("requests", *_SUMS).sum()).sort("time", "key")
-    return {
-        "models": sums.with_columns(_carried("input") + _carried("output")),
-        "lengths": _lengths([state["lengths"] for state in states]),
-    }
+def _cut(column: pl.Series, sizes: Sequence[int]) -> list[pl.Series]:
+    """A column in chunks of these sizes; as they are where it has them, so that as little as can be is copied."""
+    chunks = column.get_chunks()
+    if [chunk.len() for chunk in chunks] == sizes:
+        return chunks
+    whole, ends = column.rechunk(), np.cumsum(sizes).tolist()
+    return [whole[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
-def _carried(side: str) -> list[pl.Expr]:
-    """The parts of a sum, the lower one below 2^32 again."""
-    upper, lower = pl.col(f"{side}_upper"), pl.col(f"{side}_lower")
-    return [upper + lower // (1 << _LOWER_BITS), lower % (1 << _LOWER_BITS)]
-
-
-def _lengths(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The histograms of all parts: rows of one period and column added up."""
-    rows = pl.concat(frames)
-    added = [
-        same if same.height == 1 else same[:1].with_columns(cells.lists(_added(same), "buckets"))
-        for same in rows.partition_by("time", "column")
-    ]
-    return pl.concat(added).sort("time", "column") if added else rows
-
-
-def _added(rows: pl.DataFrame) -> cells.Cells:
-    """The counts of several rows as those of one."""
-    _, buckets, counts = cells.read(rows, "buckets")
-    dense = np.zeros(int(buckets.max(initial=0)) + 1, np.int64)
-    np.add.at(dense, buckets, counts)
-    occurring = np.flatnonzero(dense)
-    return np.array([0, occurring.size]), occurring.astype(np.uint32), dense[occurring]
+@njit(nogil=True, cache=True)
+def _note(places: Ids, known: int, requests: Integers, first_us: Integers, last_us: Integers, users: Table) -> None:
+    """Note what users do in the next part; those from `known` on are new."""
+    for row in range(places.size):
+        user = np.uint64(places[row])
+        users[user, 0] += requests[row]
+        if user >= known:
+            users[user, 1] = first_us[row]
+        users[user, 2] = last_us[row]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from numba import njit
 
 from llmtrace.analyses.evolution.lengths import PERCENTS
 from llmtrace.analyses.evolution.mix import OTHERS
+from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.keys import UNKNOWN
 
 if TYPE_CHECKING:
@@ -66,12 +69,12 @@ class People:
             starts_us: when the period begins in which each user came first.
             grid: the periods.
         """
-        starts, cohort = np.unique(starts_us, return_inverse=True)
-        user = np.searchsorted(users["key"].to_numpy(), habits["user"].to_numpy())
+        starts, cohort = _numbered(starts_us)
+        user = _places(users["key"].to_numpy(), habits["user"].to_numpy())
         model, load = habits["model"].to_numpy(), habits["requests"].to_numpy()
         return cls(grid, users["requests"].to_numpy(), starts, cohort, grid.places(habits["time"]), user, model, load)
 
-    @property
+    @cached_property
     def matrix(self) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.int64]], ...]:
         """How many users of each cohort (row) are active in each period (column), and how many requests they are."""
         shape = self.cohorts.size, self.grid.size
@@ -81,7 +84,7 @@ class People:
         np.add.at(load, flat, self.load)
         return users.reshape(shape), load.reshape(shape)
 
-    @property
+    @cached_property
     def home(self) -> Integers:
         """Per cohort the place of its own period; -1 where that is not in the trace."""
         places = np.searchsorted(self.grid.edges[:-1], self.cohorts)
@@ -219,11 +222,33 @@ def transitions(found: _Moves, names: pl.DataFrame, top: Sequence[str]) -> pl.Da
 
 
 def _ranks(models: Keys, names: pl.DataFrame, top: Sequence[str]) -> Integers:
-    """The place of each model among the busiest, which are few; the number of them for any other."""
-    ranks = np.full(models.size, len(top))
-    for rank, name in enumerate(top):
-        ranks[models == names.filter(pl.col("name") == name)["key"][0]] = rank
-    return ranks
+    """The place of each model among the busiest; the number of them for any other."""
+    numbers, key_of = Interner(), dict(names.select("name", "key").iter_rows())
+    numbers.add(np.array([key_of[name] for name in top], np.uint64))
+    return np.minimum(numbers.add(models), np.uint32(len(top))).astype(np.int64)
+
+
+def _numbered(values: Integers) -> tuple[Integers, Integers]:
+    """The different ones of many values of which few differ, ascending, and the place of each value among them."""
+    numbers = Interner()
+    ids = numbers.add(values.view(np.uint64))
+    different = numbers.keys.view(np.int64)
+    places = np.empty(different.size, np.int64)
+    places[np.argsort(different)] = np.arange(different.size)
+    return np.sort(different), places[ids]
+
+
+@njit(nogil=True, cache=True)
+def _places(keys: Keys, sought: Keys) -> Integers:
+    """The place of each key among all, which ascend; those sought ascend for a while, time and again."""
+    places, at = np.empty(sought.size, np.int64), 0
+    for one in range(sought.size):
+        if one > 0 and sought[one] < sought[one - 1]:
+            at = 0
+        while keys[at] < sought[one] and at < keys.size - 1:
+            at += 1
+        places[one] = at
+    return places
 
 
 def _times(name: str, us: Integers) -> pl.Series:
