@@ -20,6 +20,7 @@ def kernel(function: Function) -> Function:
     Without Numba's runtime no references are counted. A policy's arrays pass through several functions for every request, and
     counting took up to nine tenths of the time of a replay.
     """
-    # Numba's stubs leave out the option, as its documentation does.
-    compiled: Function = njit(nogil=True, cache=True, _nrt=False)(function)  # type: ignore[call-overload]
+    # Numba's stubs leave out the options, as its documentation does. Nothing calls a kernel as C would.
+    options: dict[str, Any] = {"nogil": True, "cache": True, "no_cfunc_wrapper": True, "_nrt": False}
+    compiled: Function = njit(**options)(function)
     return compiled
