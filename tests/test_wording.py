@@ -26,9 +26,11 @@ MEASURING = [command.__name__.replace("_", "-") for commands in COMMANDS.values(
 @pytest.mark.parametrize("rows", [ROW, ROW + "2025-10-26 02:30:00,x,1,,,,,,,,,ok,surplus\nnever,1,1,u,m,chat,s,i,,,,error\n"])
 def test_what_is_one_is_said_as_one(command: str, rows: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.csv").write_text(COLUMNS + rows)
-    main([command, str(tmp_path / "t.csv"), "--tz", "Europe/Berlin", "--output", str(tmp_path / "out")])
+    call = [command, str(tmp_path / "t.csv"), "--tz", "Europe/Berlin"]
+    main(call)
     out, err = capsys.readouterr()
-    notes = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))["notes"]
+    main([*call, "--format", "json"])
+    notes = json.loads(capsys.readouterr().out)["notes"]
     said = " ".join([*out.splitlines()[:2], *err.splitlines(), *notes])
     assert notes
     assert not WRONG_PLURAL.findall(said), said

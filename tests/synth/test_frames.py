@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,14 @@ BLOCK = 512
 
 def sessions(trace: pl.DataFrame) -> list[pl.DataFrame]:
     return trace.partition_by("session", maintain_order=True)
+
+
+def turns(trace: pl.DataFrame, *columns: str) -> list[list[tuple[Any, ...]]]:
+    """What these columns hold in the requests of each session."""
+    found = defaultdict(list)
+    for session, *cells in trace.select("session", *columns).iter_rows():
+        found[session].append(tuple(cells))
+    return list(found.values())
 
 
 def months(column: str, trace: pl.DataFrame) -> list[float]:
@@ -90,11 +99,9 @@ def test_a_hit_is_a_system_prompt_or_what_the_same_instance_saw_of_the_session(s
     """Every hit is explained by an earlier turn on that instance, or else is the one length of the application's prompt."""
     prompts: dict[str, set[int]] = defaultdict(set)
     hits = 0
-    for session in sessions(served):
+    for session in turns(served, "user", "instance", "input_tokens", "output_tokens", "cached_tokens"):
         seen: dict[str, int] = {}
-        for user, instance, asked, answered, cached in session.select(
-            "user", "instance", "input_tokens", "output_tokens", "cached_tokens"
-        ).iter_rows():
+        for user, instance, asked, answered, cached in session:
             if cached and cached != seen.get(instance, 0) // 16 * 16:
                 prompts[user].add(cached)
             elif cached:
@@ -113,13 +120,14 @@ def test_hits_are_much_or_little_rather_than_in_between(served: pl.DataFrame) ->
 
 def test_sessions_are_one_users_conversation_that_grows_strictly(year: pl.DataFrame) -> None:
     long = 0
-    for session in sessions(year):
-        assert session["turn"].to_list() == list(range(session.height))
-        assert {session[name].n_unique() for name in ("user", "model")} == {1}
-        assert session["status"].head(-1).to_list() == ["ok"] * (session.height - 1)
-        wholes = session.select(pl.col("input_tokens") + pl.col("output_tokens")).to_series().to_list()
-        assert all(after is None or after > before for before, after in zip(wholes, session["input_tokens"][1:], strict=False))
-        long += session.height >= 5
+    for session in turns(year, "turn", "user", "model", "status", "input_tokens", "output_tokens"):
+        turn, users, models, status, asked, answered = zip(*session, strict=True)
+        assert turn == tuple(range(len(session)))
+        assert len(set(users)) == len(set(models)) == 1
+        assert status[:-1] == ("ok",) * (len(session) - 1)
+        wholes = map(sum, zip(asked[:-1], answered[:-1], strict=True))
+        assert all(after is None or after > before for before, after in zip(wholes, asked[1:], strict=True))
+        long += len(session) >= 5
     assert long > 500
 
 
