@@ -3,19 +3,25 @@
 PYTHON ?= python3
 VENV ?= .venv
 
-.PHONY: demo test check docs coverage clean
+.PHONY: demo test check lint types tests docs coverage clean
 
 demo: $(VENV)/installed
 	$(VENV)/bin/llmtrace stats sample_traces/year --output demo --force
 
-# The tests hold the documentation fresh, too: every example on every page is run.
-test: check
-	$(VENV)/bin/python -m pytest -q -n auto
+# With -j2 types are checked beside the tests. The tests hold the documentation fresh, too: every example on every page is run.
+test: types tests
 
-check: $(VENV)/installed-test
+check: lint types
+
+lint: $(VENV)/installed-test
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
+
+types: lint
 	$(VENV)/bin/mypy
+
+tests: lint
+	$(VENV)/bin/python -m pytest -q -n auto
 
 docs: $(VENV)/installed-test
 	$(VENV)/bin/python docs/regenerate.py
