@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-import polars as pl
-
 from llmtrace.engine.damage import applied, bounded, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
+
+    import polars as pl
 
     from llmtrace.trace import Part
 
@@ -31,8 +31,9 @@ def read(part: Part, columns: Collection[str]) -> tuple[pl.DataFrame, pl.DataFra
     """
     with told(part.opened):
         raw = part.read(columns).collect().lazy()
+    counts = part.count(raw, columns).collect()
     with applied(part):
-        frame, counts = pl.collect_all([part.keep(raw, columns), part.count(raw, columns)])
+        frame = part.keep(raw, columns, within_input=not counts["cached_above_input"].item()).collect()
     bounded(part, frame)
     return frame, counts
 

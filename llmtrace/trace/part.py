@@ -101,15 +101,21 @@ class Part:
         frames = [self._read(group, names) for group in self._groups()] or [nothing]
         return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
 
-    def keep(self, read: pl.LazyFrame, columns: Collection[str]) -> pl.LazyFrame:
+    def keep(self, read: pl.LazyFrame, columns: Collection[str], *, within_input: bool = False) -> pl.LazyFrame:
         """The part's requests with these canonical columns, sorted by (timestamp, request_id), ties in file order.
 
         A column that a source lacks is null. `request_id` breaks ties only if it is among `columns`: it is not read for nothing.
+
+        Args:
+            read: what `read` gives for these columns, or more.
+            columns: canonical columns.
+            within_input: whether it is known that no more is cached than the input, so that the column stays as it is.
         """
         wanted = _in_schema_order({*columns, "timestamp"})
         tests = [] if self._complete else [pl.col("timestamp").is_not_null()]
         tests += [] if self.predicate is None else [self.predicate]
-        clamped = read.with_columns(_clamped()) if {"cached_tokens"} & {*wanted, *self.filter_columns} else read
+        is_cut = not within_input and "cached_tokens" in {*wanted, *self.filter_columns}
+        clamped = read.with_columns(_clamped()) if is_cut else read
         kept = (clamped.filter(*tests) if tests else clamped).select(wanted)
         known = self.ordered and "request_id" not in wanted
         return kept if known else kept.map_batches(_in_order, validate_output_schema=False)
