@@ -63,7 +63,7 @@ def run(
 
 
 def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: Progress | None, aside: Aside) -> Outcome:
-    parts = trace.parts(part_rows(len(_columns(analyses)))) or [trace.empty_part()]
+    parts = trace.parts(part_rows(_columns(analyses).intersection(trace.columns))) or [trace.empty_part()]
     total, done = sum(part.rows for part in parts), 0
     intakes, states = Counter(Intake.combined), [analysis.accumulator() for analysis in analyses]
     with ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:

@@ -85,7 +85,7 @@ class Ordered:
             InputError: if a source is damaged; at the end, if the trace is strict and a cell could not be read.
             UsageError: if a predicate does not fit a value.
         """
-        parts = self.trace.parts(part_rows(len(self._columns))) or [self.trace.empty_part()]
+        parts = self.trace.parts(part_rows(self._columns)) or [self.trace.empty_part()]
         total, done, intakes = sum(part.rows for part in parts), 0, Counter(Intake.combined)
         with ThreadPoolExecutor(self._threads, thread_name_prefix="llmtrace-read") as pool:
             for part, (frame, intake) in ahead(pool, self._read, parts, self._threads + 1):

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llmtrace.schema import COLUMNS
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import numpy.typing as npt
 
@@ -24,8 +26,8 @@ __all__ = ["EPOCH", "MICROSECOND", "PART_ROWS", "Interval", "Slice", "cut", "par
 PART_ROWS = 1_000_000
 """Rows that a part aims at: large enough for kernels to pay, small enough for several at once to fit into a gigabyte."""
 
-NARROW = 2
-"""Columns up to which rows count as small."""
+NARROW = 3
+"""Up to so many numbers in a row it counts as small; a name is as much as two."""
 
 EPOCH = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
@@ -72,12 +74,16 @@ class Interval:
     end: datetime
 
 
-def part_rows(columns: int) -> int:
-    """Rows to aim at with so many columns: three times `PART_ROWS` where a part is no more than times and a key.
+def part_rows(columns: Collection[str]) -> int:
+    """Rows to aim at with these canonical columns: three times `PART_ROWS` where rows are no more than times and a key.
 
     Such rows are small, and fewer parts are fewer states to combine.
+
+    >>> part_rows({"timestamp", "model"}), part_rows({"timestamp", "user", "model"})
+    (3000000, 1000000)
     """
-    return PART_ROWS * 3 if columns <= NARROW else PART_ROWS
+    numbers = sum(1 if COLUMNS[name].dtype.is_numeric() or COLUMNS[name].dtype.is_temporal() else 2 for name in columns)
+    return PART_ROWS * 3 if numbers <= NARROW else PART_ROWS
 
 
 def cut(slices: Sequence[Slice], window: Interval, rows: int = PART_ROWS) -> list[Interval]:
