@@ -20,7 +20,7 @@ settings.load_profile("few")
 
 
 def pytest_collection_finish() -> None:
-    """What stays until the end (tests, libraries) is not looked through again and again for what can go: a tenth of the time."""
+    """What stays until the end (tests, libraries) is not looked through again and again for what can go."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
