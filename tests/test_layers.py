@@ -23,7 +23,7 @@ ROOMS = {
     "formats": {"schema", "errors"},
     "trace": {"formats", "schema", "errors"},
     "analyses": {"summaries", "schema", "result", "errors"},
-    "engine": {"analyses.base", "summaries.accumulator", "trace", "result", "schema", "errors"},
+    "engine": {"analyses.base", "summaries.accumulator", "summaries.kernels", "trace", "result", "schema", "errors"},
     "replay": {"summaries", "schema", "trace", "result", "errors"},
     "synth": {"schema", "trace", "replay", "errors"},
     "report": {"result", "errors"},

@@ -47,6 +47,10 @@ class Aside:
         self._is_over.set()
         self._pool.shutdown(cancel_futures=True)
 
+    def begin(self, work: Callable[[], None]) -> None:
+        """Do some work there, before any other that comes later, without waiting for it; nobody is told if it fails."""
+        self._pool.submit(work)
+
     def run(self, work: Callable[Parameters, Outcome], *args: Parameters.args, **kwargs: Parameters.kwargs) -> Outcome:
         """Do some work there, and wait for it: what it gives or raises."""
         return self._pool.submit(work, *args, **kwargs).result()

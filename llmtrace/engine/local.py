@@ -20,6 +20,7 @@ from llmtrace.engine.names import shortened
 from llmtrace.engine.reading import ahead, read
 from llmtrace.engine.survey import survey
 from llmtrace.summaries.accumulator import Counter
+from llmtrace.summaries.kernels import warm_up
 from llmtrace.trace.parts import MICROSECOND, part_rows
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def run(
     window = dated.window() or dated.empty_part().interval
     fixed = [analysis.for_span(window.start, max(window.start, window.end - MICROSECOND)) for analysis in analyses]
     with Aside() as aside:
+        aside.begin(warm_up)
         intake, states = _reduce(dated, fixed, threads or os.cpu_count() or 1, progress, aside)
         intake.check(dated)
         results = [aside.run(analysis.finish, state) for analysis, state in zip(fixed, states, strict=True)]
