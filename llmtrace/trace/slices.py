@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from llmtrace.formats import times
+from llmtrace.formats.cells import count
+from llmtrace.formats.layout import Cell
 from llmtrace.trace.parts import Slice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from llmtrace.formats.layout import Cell
     from llmtrace.formats.source import RowGroup
     from llmtrace.trace.part import Opened
 
@@ -22,15 +23,11 @@ __all__ = ["slices_of", "vouched"]
 
 
 def vouched(opened: Opened) -> Opened:
-    """The same source, its times checked one by one unless its statistics vouch for all of them, or the reading checks them."""
-    cell = opened.reading.cells["timestamp"]
-    if opened.source.kind != "parquet" or cell.bad is not None or len(cell.sources) != 1:
+    """The same source, its times and counts checked one by one only where its statistics do not vouch for all of them."""
+    if opened.source.kind != "parquet":
         return opened
-    groups, dtype = opened.source.row_groups(cell.sources[0]), opened.schema[cell.sources[0]]
-    checked = times.bounded(cell, dtype)
-    if _bounded(groups) and not _bounds(checked, cell.sources[0], dtype, groups)[1].any():
-        return opened
-    return replace(opened, reading=replace(opened.reading, cells={**opened.reading.cells, "timestamp": checked}))
+    cells = {**opened.reading.cells, **_counts(opened), "timestamp": _time(opened)}
+    return replace(opened, reading=replace(opened.reading, cells=cells))
 
 
 def slices_of(index: int, opened: Opened) -> list[Slice]:
@@ -42,6 +39,32 @@ def slices_of(index: int, opened: Opened) -> list[Slice]:
     if len(columns) == 1 and _bounded(groups) and _orders_time(opened, columns[0]):
         return _dated(index, opened, columns[0], groups)
     return [Slice(index, group.first_row, group.rows, None, None, surveyed=False) for group in groups]
+
+
+def _time(opened: Opened) -> Cell:
+    """How times are read, with a check that they are in range unless statistics say so, or the reading checks them anyway."""
+    cell = opened.reading.cells["timestamp"]
+    if cell.bad is not None or len(cell.sources) != 1:
+        return cell
+    [column] = cell.sources
+    groups, dtype = opened.source.row_groups(column), opened.schema[column]
+    checked = times.bounded(cell, dtype)
+    is_vouched = _bounded(groups) and not _bounds(checked, column, dtype, groups)[1].any()
+    return cell if is_vouched else checked
+
+
+def _counts(opened: Opened) -> dict[str, Cell]:
+    """How counts are read that are in the source as they should be, and none of them negative."""
+    found = {}
+    for name, cell in opened.reading.cells.items():
+        column = cell.sources[0] if len(cell.sources) == 1 else None
+        if column is None or opened.schema[column] != pl.Int64 or not cell.value.meta.eq(count(column, pl.Int64()).value):
+            continue
+        groups = opened.source.row_groups(column)
+        lowest = pl.Series([group.minimum for group in groups], dtype=pl.Int64)
+        if _bounded(groups) and (lowest.drop_nulls() >= 0).all():
+            found[name] = Cell(pl.col(column), None, cell.sources)
+    return found
 
 
 def _bounded(groups: Sequence[RowGroup]) -> bool:

@@ -81,6 +81,37 @@ def test_statistics_that_vouch_leave_the_column_as_it_is(tmp_path: Path) -> None
     assert opened.reading.cells["timestamp"].value.meta.eq(pl.col("timestamp"))
 
 
+def test_counts_are_checked_only_where_statistics_do_not_vouch_for_them(tmp_path: Path) -> None:
+    frame = requests(minutes(0, 1, 2), input_tokens=[5, -2, 7], cached_tokens=[None, 0, 3])
+    frame.write_parquet(tmp_path / "t.parquet", row_group_size=1)
+    trace = survey(open_trace(str(tmp_path / "t.parquet")))
+    cells = trace.opened[0].reading.cells
+    assert cells["cached_tokens"].value.meta.eq(pl.col("cached_tokens"))
+    assert not cells["input_tokens"].value.meta.eq(pl.col("input_tokens"))
+    [part] = trace.parts()
+    assert part.frame(["input_tokens", "cached_tokens"]).collect().select("input_tokens", "cached_tokens").rows() == [
+        (5, None),
+        (None, 0),
+        (7, 3),
+    ]
+    assert part.intake(["input_tokens", "cached_tokens"]).collect()["bad_input_tokens"].item() == 1
+
+
+@pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])
+def test_files_of_which_one_is_vouched_for_are_read_together(tmp_path: Path, order: list[str]) -> None:
+    requests(minutes(0, 2), input_tokens=[5, 6]).write_parquet(tmp_path / f"{order[0]}.parquet")
+    requests(minutes(1, 3), input_tokens=[-1, -7]).write_parquet(tmp_path / f"{order[1]}.parquet")
+    [part] = survey(open_trace(str(tmp_path))).parts()
+    assert part.frame(["input_tokens"]).collect()["input_tokens"].to_list() == [5, None, 6, None]
+    assert part.intake(["input_tokens"]).collect().row(0, named=True) == {
+        "rows": 4,
+        "no_timestamp": 0,
+        "bad_rows": 1,
+        "cached_above_input": 0,
+        "bad_input_tokens": 1,
+    }
+
+
 def test_rows_without_a_time_are_counted_once_however_it_is_cut(tmp_path: Path) -> None:
     requests([None, *minutes(0, 1), None, *minutes(2, 3), None, None]).write_parquet(tmp_path / "t.parquet", row_group_size=3)
     trace = survey(open_trace(str(tmp_path / "t.parquet")))
