@@ -57,5 +57,5 @@ def refuse(raw: Raw) -> None:
 
 
 def _nested(raw: Raw, column: str) -> bool:
-    values = raw.head[column].drop_nulls()
+    values = raw.first_rows([column])[column].drop_nulls()
     return raw.schema[column].is_nested() or (values.dtype == pl.String and values.str.starts_with("[").any())

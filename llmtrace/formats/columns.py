@@ -97,7 +97,7 @@ def among(raw: Raw, names: Iterable[str]) -> str | None:
     """The first of these names that the source has, as it is spelled there.
 
     >>> from llmtrace.formats.layout import Raw
-    >>> among(Raw("x.csv", "csv", {"Request tokens": pl.String()}, pl.DataFrame()), ["prompt", "request_tokens"])
+    >>> among(Raw("x.csv", "csv", {"Request tokens": pl.String()}, lambda _: pl.DataFrame()), ["prompt", "request_tokens"])
     'Request tokens'
     """
     spelled = {plain(column): column for column in reversed(list(raw.schema))}
@@ -244,7 +244,8 @@ class Draft:
     def _block_size(self) -> int | None:
         """Tokens per block as the rows say it, else as the layout does."""
         column = self.column("block_size")
-        sizes = self.raw.head[column].cast(pl.Float64, strict=False).drop_nulls().unique() if column else pl.Series()
+        first = self.raw.first_rows([column])[column] if column else pl.Series(dtype=pl.Float64)
+        sizes = first.cast(pl.Float64, strict=False).drop_nulls().unique()
         if len(sizes) > 1:
             raise InputError(
                 f"{self.raw.name} has prefix blocks of {', '.join(f'{size:g}' for size in sizes.sort())} tokens",

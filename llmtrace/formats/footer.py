@@ -47,10 +47,20 @@ def metadata(path: str) -> pq.FileMetaData:
         ValueError: if it is not Parquet.
         NotImplementedError: if it has columns of a type that pyarrow does not know.
     """
+    return _metadata(path, *_version(path))
+
+
+def schema(path: str) -> dict[str, pl.DataType]:
+    """Column names and dtypes, as Polars reads them."""
+    return {**_schema(path, *_version(path))}
+
+
+def _version(path: str) -> tuple[int, int]:
+    """What tells versions of a file apart: its size, and when it was modified."""
     if is_address(path):
-        return _metadata(path, 0, 0)
+        return 0, 0
     state = Path(path).stat()
-    return _metadata(path, state.st_size, state.st_mtime_ns)
+    return state.st_size, state.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=256)
@@ -61,8 +71,8 @@ def _metadata(path: str, size: int, modified_ns: int) -> pq.FileMetaData:  # noq
     return pq.read_metadata(inside, filesystem=store)
 
 
-def schema(path: str) -> dict[str, pl.DataType]:
-    """Column names and dtypes, as Polars reads them."""
+@functools.lru_cache(maxsize=256)
+def _schema(path: str, size: int, modified_ns: int) -> dict[str, pl.DataType]:  # noqa: ARG001
     return dict(pl.read_parquet_schema(path))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     import polars as pl
@@ -49,7 +49,8 @@ class Raw:
         name: the file's name as the user gave it, for messages and for layouts that hide a fact in it.
         kind: how the bytes are laid out; in `csv` and `jsonl` every raw column is a String (nested JSON as its text).
         schema: raw column name to dtype, hive keys included.
-        head: the first rows, at most 100, in raw form; none of Parquet that says itself what it is.
+        first_rows: reads some columns of the first rows, at most 100, in raw form; none of Parquet that says itself what
+            it is. Mostly, names and dtypes say enough.
         metadata: the key-value metadata of a Parquet file; of delimited text its `separator`.
         notes: what the source itself has to say, to be passed on in the reading.
     """
@@ -57,7 +58,7 @@ class Raw:
     name: str
     kind: Literal["parquet", "csv", "jsonl"]
     schema: Mapping[str, pl.DataType]
-    head: pl.DataFrame
+    first_rows: Callable[[Sequence[str]], pl.DataFrame]
     metadata: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

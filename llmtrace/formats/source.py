@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -78,22 +79,34 @@ class Source:
         return scan.slice(first_row, rows) if first_row else scan
 
     def raw(self) -> Raw:
-        """What a layout sees: names, dtypes, metadata, and the first rows, but none of Parquet that llmtrace wrote.
+        """What a layout sees: names, dtypes, metadata, and the first rows, which of Parquet are read only when it asks for them.
 
         Raises:
-            InputError: if not even the first rows can be read.
+            InputError: if it cannot be read.
+        """
+        if self.text is not None:
+            head = self._first_rows(HEAD_ROWS)
+            return Raw(self.name, self.kind, dict(head.schema), head.select, self._metadata(), self.notes)
+        # Ours need no look at their rows: the metadata says it all.
+        rows = 0 if METADATA_SCHEMA in footer.key_values(self.path) else HEAD_ROWS
+        schema = self._first_rows(0).schema
+        return Raw(self.name, self.kind, dict(schema), partial(self._first_rows, rows), self._metadata(), self.notes)
+
+    def _first_rows(self, rows: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """So many of the first rows, all columns or some.
+
+        Raises:
+            InputError: if they cannot be read.
         """
         try:
-            if self.text is None:
-                # Ours need no look at their rows: the metadata says it all, and a year of days opens at once.
-                rows = 0 if METADATA_SCHEMA in footer.key_values(self.path) else HEAD_ROWS
-                head = pl.read_parquet(self.path, n_rows=rows, parallel="none", hive_partitioning=False, glob=False)
-            else:
-                head = self.text.head(self.path, HEAD_ROWS)
+            if self.text is not None:
+                return self.text.head(self.path, rows).with_columns(*self._constants())
+            own = None if columns is None else [column for column in columns if column in footer.schema(self.path)]
+            found = pl.read_parquet(self.path, columns=own, n_rows=rows, parallel="none", hive_partitioning=False, glob=False)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self.damaged(error) from None
-        head = head.with_columns(*self._constants())
-        return Raw(self.name, self.kind, dict(head.schema), head, self._metadata(), self.notes)
+        found = found.with_columns(*self._constants())
+        return found if columns is None else found.select(columns)
 
     def rows(self) -> int | None:
         """Its number of rows, from the footer of Parquet; None for text, which must be read to know."""

@@ -105,7 +105,7 @@ def _is_number(raw: Raw, column: str) -> bool:
 
 def _words(raw: Raw, column: str) -> list[str]:
     """The time column's first values as text, missing ones left out."""
-    words = raw.head[column].cast(pl.String, strict=False).drop_nulls().str.strip_chars()
+    words = raw.first_rows([column])[column].cast(pl.String, strict=False).drop_nulls().str.strip_chars()
     return words.filter(~is_missing(words, sentinel=True)).to_list()
 
 
@@ -128,7 +128,8 @@ def _unit(raw: Raw, column: str) -> TimeUnit:
 
 
 def _clock(raw: Raw, cell: Cell, unknown: Clock) -> Clock:
-    latest = raw.head.select(_bounded(cell.value).max()).item() if raw.head.height else None
+    first_rows = raw.first_rows(cell.sources)
+    latest = first_rows.select(_bounded(cell.value).max()).item() if first_rows.height else None
     if latest is None:
         return unknown
     return "relative" if latest < RELATIVE_BEFORE else "utc"

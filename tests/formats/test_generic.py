@@ -207,7 +207,7 @@ def test_a_named_layout_says_what_it_misses(write: Write, read: ReadTrace) -> No
 
 
 def test_unknown_layout() -> None:
-    raw = Raw("t.csv", "csv", {}, pl.DataFrame())
+    raw = Raw("t.csv", "csv", {}, lambda _: pl.DataFrame())
     with pytest.raises(UsageError, match="--from csv: there is no such layout") as caught:
         recognise(raw, "csv")
     assert caught.value.hint == f"Choose one of: {', '.join(LAYOUTS)}."
@@ -215,4 +215,4 @@ def test_unknown_layout() -> None:
 
 def test_every_layout_can_be_named() -> None:
     assert list(LAYOUTS)[-1] == "generic"
-    assert all(recognise(Raw("t.csv", "csv", {}, pl.DataFrame()), name).name == name for name in LAYOUTS)
+    assert all(recognise(Raw("t.csv", "csv", {}, lambda _: pl.DataFrame()), name).name == name for name in LAYOUTS)

@@ -37,7 +37,7 @@ def understood(
 ) -> tuple[Arrivals, list[Any]]:
     """A time column of these raw values: how it is understood, and its times; bad ones as BAD."""
     frame = pl.DataFrame({"t": pl.Series(values, dtype=dtype or pl.String())})
-    found = arrivals(Raw("trace.csv", "csv", dict(frame.schema), frame.head(100)), "t", unit=unit, tz=tz, clock=clock)
+    found = arrivals(Raw("trace.csv", "csv", dict(frame.schema), frame.head(100).select), "t", unit=unit, tz=tz, clock=clock)
     flag = pl.lit(value=False) if found.cell.bad is None else found.cell.bad
     whole = frame.lazy().select(value=found.cell.value, bad=flag).collect()
     assert whole.schema["value"] == pl.Datetime("us")
