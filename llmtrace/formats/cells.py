@@ -124,13 +124,17 @@ def seconds(column: str, dtype: pl.DataType, *, unit: TimeUnit = "s", decimal_co
     elif isinstance(dtype, pl.String):
         plain = raw.cast(pl.Float64, strict=False)
         rest = _decimal(_refused(raw, plain), _WITH_COMMA if decimal_comma else _GROUPED_WITH_POINT)
-        number = pl.coalesce(plain, rest) / PER_SECOND[unit]
+        number = _in_seconds(pl.coalesce(plain, rest), unit)
     elif dtype.is_numeric():
-        number = raw.cast(pl.Float64) / PER_SECOND[unit]
+        number = _in_seconds(raw.cast(pl.Float64), unit)
     else:
         return _unreadable(column, dtype, pl.Float64())
     value = pl.when(number.is_between(0, _LARGEST)).then(number)
     return Cell(value, unreadable(column, dtype, value), (column,))
+
+
+def _in_seconds(number: pl.Expr, unit: TimeUnit) -> pl.Expr:
+    return number if unit == "s" else number / PER_SECOND[unit]
 
 
 def elapsed(start: Cell, end: Cell) -> Cell:

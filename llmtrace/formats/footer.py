@@ -15,7 +15,7 @@ from llmtrace.formats.stores import filesystem, is_address
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["RowGroup", "key_values", "metadata", "row_groups", "schema", "sorted_by"]
+__all__ = ["RowGroup", "key_values", "may_be_empty", "metadata", "row_groups", "schema", "sorted_by"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,16 @@ def row_groups(path: str, column: str) -> list[RowGroup]:
     place = _place(footer, column) if dtype is not None and _comparable(dtype) else None
     physical = dtype is not None and dtype.is_temporal()
     return list(_described(footer, place, physical=physical))
+
+
+def may_be_empty(path: str, column: str) -> bool:
+    """Whether an empty text may be in a column: statistics may have the least one cut off, but not to nothing."""
+    footer = metadata(path)
+    place = _place(footer, column)
+    if place is None:
+        return True
+    known = [footer.row_group(index).column(place).statistics for index in range(footer.num_row_groups)]
+    return any(one is None or not one.has_min_max or not one.min_raw for one in known)
 
 
 def sorted_by(path: str, column: str) -> bool:

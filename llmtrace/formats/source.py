@@ -120,6 +120,10 @@ class Source:
         """The row groups of Parquet in file order, described for a raw column; of text there are none."""
         return footer.row_groups(self.path, column) if self.text is None else []
 
+    def may_be_empty(self, column: str) -> bool:
+        """Whether an empty text may be in a raw column of Parquet, as far as its footer tells."""
+        return footer.may_be_empty(self.path, column)
+
     def sorted_by(self, column: str) -> bool:
         """Whether a Parquet file says that the rows of each of its row groups ascend by this raw column."""
         return self.text is None and footer.sorted_by(self.path, column)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from llmtrace.formats import times
-from llmtrace.formats.cells import count
+from llmtrace.formats.cells import count, text
 from llmtrace.formats.layout import Cell
 from llmtrace.trace.parts import Slice
 
@@ -23,10 +23,12 @@ __all__ = ["slices_of", "vouched"]
 
 
 def vouched(opened: Opened) -> Opened:
-    """The same source, its times and counts checked one by one only where its statistics do not vouch for all of them."""
+    """The same source, its times, counts and names checked one by one only where its statistics do not vouch for all of them."""
     if opened.source.kind != "parquet":
         return opened
-    cells = {**opened.reading.cells, **_counts(opened), "timestamp": _time(opened)}
+    sound = {name: cell for name, cell in opened.reading.cells.items() if _is_sound(opened, cell)}
+    plain = {name: Cell(pl.col(cell.sources[0]), None, cell.sources) for name, cell in sound.items()}
+    cells = {**opened.reading.cells, **plain, "timestamp": _time(opened)}
     return replace(opened, reading=replace(opened.reading, cells=cells))
 
 
@@ -53,18 +55,18 @@ def _time(opened: Opened) -> Cell:
     return cell if is_vouched else checked
 
 
-def _counts(opened: Opened) -> dict[str, Cell]:
-    """How counts are read that are in the source as they should be, and none of them negative."""
-    found = {}
-    for name, cell in opened.reading.cells.items():
-        column = cell.sources[0] if len(cell.sources) == 1 else None
-        if column is None or opened.schema[column] != pl.Int64 or not cell.value.meta.eq(count(column, pl.Int64()).value):
-            continue
-        groups = opened.source.row_groups(column)
-        lowest = pl.Series([group.minimum for group in groups], dtype=pl.Int64)
-        if _bounded(groups) and (lowest.drop_nulls() >= 0).all():
-            found[name] = Cell(pl.col(column), None, cell.sources)
-    return found
+def _is_sound(opened: Opened, cell: Cell) -> bool:
+    """Whether a cell is a count or a name that stands in the source as it should: none negative, none empty."""
+    if len(cell.sources) != 1:
+        return False
+    [column] = cell.sources
+    dtype = opened.schema[column]
+    if dtype == pl.String:
+        return cell.value.meta.eq(text(column, dtype, written=False).value) and not opened.source.may_be_empty(column)
+    if dtype != pl.Int64 or not cell.value.meta.eq(count(column, dtype).value):
+        return False
+    groups = opened.source.row_groups(column)
+    return _bounded(groups) and bool((pl.Series([group.minimum for group in groups], dtype=dtype).drop_nulls() >= 0).all())
 
 
 def _bounded(groups: Sequence[RowGroup]) -> bool:

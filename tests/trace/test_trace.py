@@ -97,6 +97,19 @@ def test_counts_are_checked_only_where_statistics_do_not_vouch_for_them(tmp_path
     assert part.intake(["input_tokens", "cached_tokens"]).collect()["bad_input_tokens"].item() == 1
 
 
+def test_names_are_looked_at_only_where_one_may_be_empty(tmp_path: Path) -> None:
+    frame = requests(minutes(0, 1, 2), user=["a", "", None], model=["m" * 5_000, None, "n"])
+    frame.write_parquet(tmp_path / "t.parquet")
+    trace = survey(open_trace(str(tmp_path / "t.parquet")))
+    cells = trace.opened[0].reading.cells
+    assert cells["model"].value.meta.eq(pl.col("model"))
+    assert not cells["user"].value.meta.eq(pl.col("user"))
+    [part] = trace.parts()
+    found = part.frame(["user", "model"]).collect()
+    assert found["user"].to_list() == ["a", None, None]
+    assert found["model"].to_list() == frame["model"].to_list()
+
+
 @pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])
 def test_files_of_which_one_is_vouched_for_are_read_together(tmp_path: Path, order: list[str]) -> None:
     requests(minutes(0, 2), input_tokens=[5, 6]).write_parquet(tmp_path / f"{order[0]}.parquet")
