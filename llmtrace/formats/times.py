@@ -79,7 +79,7 @@ def arrivals(
         UsageError: if `tz` is not a zone, or bare numbers are too small to tell their unit.
     """
     dtype, zone = raw.schema[column], _zone(tz)
-    if _is_number(raw, column):
+    if _is_number(raw, column, unit):
         cell = _from_number(column, dtype, unit or _unit(raw, column))
         return Arrivals(cell, clock or _clock(raw, cell, "utc" if unit is None else "relative"))
     utc, wall = _moments(raw, column, apart=zone is not None)
@@ -95,12 +95,15 @@ def dated(found: Arrivals, epoch: datetime) -> Arrivals:
     return replace(found, cell=replace(found.cell, value=found.cell.value + pl.lit(epoch - EPOCH)))
 
 
-def _is_number(raw: Raw, column: str) -> bool:
+def _is_number(raw: Raw, column: str, unit: TimeUnit | None) -> bool:
+    """Whether a column holds numbers; of text whose first rows are all missing, a unit says so."""
     if not isinstance(raw.schema[column], pl.String):
         return raw.schema[column].is_numeric()
     words = _words(raw, column)
     numbers = pl.Series(words, dtype=pl.String).cast(pl.Float64, strict=False)
-    return numbers.count() * 2 > len(words)
+    if words or unit is None:
+        return numbers.count() * 2 > len(words)
+    return raw.first_rows([column])[column].count() > 0
 
 
 def _words(raw: Raw, column: str) -> list[str]:
@@ -153,7 +156,8 @@ def _from_number(column: str, dtype: pl.DataType, unit: TimeUnit) -> Cell:
     last = END_OF_TIME_US * PER_SECOND[unit] // PER_SECOND["us"] - 1
     number = raw.str.strip_chars().cast(pl.Float64, strict=False) if isinstance(dtype, pl.String) else raw.cast(pl.Float64)
     scaled = number / _NS_PER_US if unit == "ns" else number * _PER_US[unit]
-    us: pl.Expr = pl.when(scaled.is_between(0, END_OF_TIME_US - 1)).then(scaled.round().cast(pl.Int64, strict=False))
+    # A Float64 cannot tell the last microsecond from the end.
+    us: pl.Expr = pl.when(scaled.is_between(0, END_OF_TIME_US, closed="left")).then(scaled.round().cast(pl.Int64, strict=False))
     if isinstance(dtype, pl.String) or dtype.is_integer():
         # A whole number keeps every digit, which a Float64 of nanoseconds since 1970 does not.
         integer = raw.str.to_integer(strict=False) if isinstance(dtype, pl.String) else raw.cast(pl.Int64, strict=False)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmtrace.errors import UsageError
@@ -208,6 +208,8 @@ def test_marks_for_no_time_are_bad_in_text(word: str) -> None:
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@example([9_223_372_036_854_775, 9_223_372_036_854_776])
+@example([-1])
 @given(st.lists(st.integers(-5, 2**63 - 1) | st.integers(0, 10**12), min_size=1))
 def test_whole_numbers_are_exact_and_never_wrap(unit: TimeUnit, values: list[int]) -> None:
     last = timedelta(microseconds=2**63 // 1000)
