@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from llmtrace.options import Command
 
-__all__ = ["COMMANDS", "app", "entry", "main"]
+__all__ = ["COMMANDS", "entry", "main"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
     "Measure": (stats, burstiness, reuse_time, hit_dist, evolution, latency, popularity, balance),
@@ -58,13 +58,6 @@ _LONGEST_LINE = 2_000
 """Characters of an error that are shown: a predicate, or the names of columns, may be a megabyte."""
 _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EBADF}
 
-app = typer.Typer(
-    name="llmtrace",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
-
 
 def _print_version(*, wanted: bool) -> None:
     if wanted:
@@ -72,7 +65,6 @@ def _print_version(*, wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _llmtrace(
     *,
     version: Annotated[
@@ -82,9 +74,19 @@ def _llmtrace(
     """Characterize an LLM-serving workload from its request trace."""
 
 
-for _panel, _commands in COMMANDS.items():
-    for _command in _commands:
-        app.command(_command.__name__.replace("_", "-"), rich_help_panel=_panel)(spread(_command))
+def _app(word: str) -> typer.Typer:
+    """The command that the first word calls, for to look into the options of all takes a while; all if it calls none."""
+    app = typer.Typer(
+        name="llmtrace",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_llmtrace)
+    named = [(panel, command.__name__.replace("_", "-"), command) for panel, some in COMMANDS.items() for command in some]
+    for panel, name, command in [one for one in named if one[1] == word] or named:
+        app.command(name, rich_help_panel=panel)(spread(command))
+    return app
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -96,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
         _check_working_folder()
-        code = typer.main.get_command(app).main(arguments, prog_name="llmtrace", standalone_mode=False)
+        code = typer.main.get_command(_app(arguments[0])).main(arguments, prog_name="llmtrace", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as leaving:  # how Typer ends when our output is not read, and after completing a word for the shell
         code = CLOSED_PIPE if isinstance(leaving.__context__, BrokenPipeError) else leaving.code
@@ -133,11 +135,12 @@ def entry() -> None:
         code = _report(*_trouble(error))
     # A second Ctrl-C ends the program at once, not with a traceback from its cleaning up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        sys.stdout.flush()
-    except OSError:
-        # What could not be written would be tried again when Python shuts down, and fail with a traceback there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # What could not be written would be tried again when Python shuts down, and fail with a traceback or a code there.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     # Looking for cycles among all that was imported, as Python does when it shuts down, takes longer than many a command.
     gc.freeze()
     sys.exit(code)

@@ -329,11 +329,17 @@ def test_full_standard_output_is_two_lines(trace: str) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
 @pytest.mark.parametrize("arguments", ["stats trace.csv --format csv --output out", "convert trace.csv out", "generate out -n 9"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.usefixtures("trace")
-def test_full_standard_error_keeps_the_result(arguments: str, folder: Path) -> None:
+def test_full_standard_error_keeps_the_result(arguments: str, unbuffered: str, folder: Path) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123
         done = subprocess.run(
-            [*program([])[:-1], *arguments.split()], stdout=subprocess.PIPE, stderr=full, text=True, check=False
+            [*program([])[:-1], *arguments.split()],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )
     assert done.returncode == 0
     assert (folder / "out").is_dir()

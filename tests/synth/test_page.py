@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 import pytest
-import typer
 
 import llmtrace
-from llmtrace.cli import app
+from llmtrace.cli import main
 from llmtrace.synth.workload import Workload
 from llmtrace.synth.writing import write
 
@@ -89,7 +88,7 @@ def printed(*arguments: str) -> dict[str, Any]:
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", out)
-        typer.main.get_command(app).main([*arguments, "--format", "json", "--quiet"], standalone_mode=False)
+        assert main([*arguments, "--format", "json", "--quiet"]) == 0
     read: dict[str, Any] = json.loads(out.getvalue())
     return read
 
