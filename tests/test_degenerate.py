@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from llmtrace.cli import COMMANDS, main
+from llmtrace.report import style
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,9 @@ TRACES = {
 
 @pytest.mark.parametrize("name", TRACES)
 @pytest.mark.parametrize("command", MEASURING)
-def test_it_is_measured_without_a_warning(command: str, name: str, tmp_path: Path) -> None:
+def test_it_is_measured_without_a_warning(command: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What figures warn of is their layout, not how fine they are drawn.
+    monkeypatch.setitem(style.LOOK, "savefig.dpi", 50)
     TRACES[name].write_parquet(tmp_path / "t.parquet")
     assert main([command, str(tmp_path / "t.parquet"), "--output", str(tmp_path / "out"), "--format", "markdown"]) == 0
     assert (tmp_path / "out" / "result.json").exists()

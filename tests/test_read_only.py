@@ -46,8 +46,7 @@ def installed(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="permissions of root are taken in another way here")
-@pytest.mark.parametrize("command", ["stats", "burstiness"])
-def test_commands_run_where_nothing_can_be_kept(installed: Path, command: str) -> None:
+def test_a_command_runs_where_nothing_can_be_kept(installed: Path) -> None:
     rows = [f"2025-01-01T00:{row // 60:02}:{row % 60:02},{row},{row % 7},m{row % 2}\n" for row in range(600)]
     (installed / "work" / "trace.csv").write_text("".join(["timestamp,input_tokens,output_tokens,model\n", *rows]))
     before = files(installed / "site") | files(installed / "home")
@@ -58,7 +57,7 @@ def test_commands_run_where_nothing_can_be_kept(installed: Path, command: str) -
         "TMPDIR": str(installed / "temporary"),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "llmtrace", command, "trace.csv", "--quiet", "--output", "report", "--format", "csv"],
+        [sys.executable, "-m", "llmtrace", "stats", "trace.csv", "--quiet", "--output", "report", "--format", "csv"],
         cwd=installed / "work",
         env=environment,
         capture_output=True,

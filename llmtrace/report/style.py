@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LINES",
+    "LOOK",
     "OVERALL",
     "NoDataError",
     "color_bar",
@@ -73,7 +74,7 @@ LINES: Sequence[tuple[str, Any, str]] = (
 OVERALL = ("#888888", (0, (3.5, 1.5)), "x")
 """The line of all requests, behind those of single models."""
 
-_LOOK: dict[str, Any] = {
+LOOK: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": TEXT_PT,
     "axes.labelsize": TEXT_PT,
@@ -135,7 +136,7 @@ def look() -> Iterator[None]:
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_LOOK)  # type: ignore[arg-type]
+        mpl.rcParams.update(LOOK)  # type: ignore[arg-type]
         yield
 
 

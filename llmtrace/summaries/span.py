@@ -36,9 +36,9 @@ class Span:
 
 
 def plan(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """One row: `requests`, `first`, `last`."""
+    """One row: `requests`, `first`, `last`, of requests in order of time."""
     time = pl.col("timestamp")
-    return frame.select(pl.len().cast(pl.Int64).alias("requests"), time.min().alias("first"), time.max().alias("last"))
+    return frame.select(pl.len().cast(pl.Int64).alias("requests"), time.first().alias("first"), time.last().alias("last"))
 
 
 def combine(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
