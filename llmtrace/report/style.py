@@ -114,6 +114,7 @@ LOOK: dict[str, Any] = {
     "pdf.fonttype": 42,
     "timezone": "UTC",
 }
+"""What matplotlib is told of every figure."""
 KILO = 1_000
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 PLAIN_POWERS = range(-4, 5)

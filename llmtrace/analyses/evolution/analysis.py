@@ -124,28 +124,31 @@ class Evolution:
 
     def finish(self, state: State) -> Result:
         """The result: what stands out as scalars, and as the main table `active`, a row per period."""
-        with ThreadPoolExecutor(1) as pool:
-            # A kernel that needs no lock, beside what mostly does.
-            return self._told(state, pool.submit(_medians, state["users"]))
-
-    def _told(self, state: State, found_medians: Future[tuple[Floats, Floats]]) -> Result:
         covered, periods = span.read(state["span"]), self._periods()
         grid = Grid.of(covered, periods)
-        models, users = mix.totals(state), state["users"]
+        with ThreadPoolExecutor(2) as pool:
+            # Kernels and plans that need no lock, beside what mostly does.
+            found_medians, found_lengths = pool.submit(_medians, state["users"]), pool.submit(_lengths, state, grid)
+            return self._told(state, covered, grid, (found_medians, found_lengths))
+
+    def _told(
+        self, state: State, covered: span.Span, grid: Grid, beside: tuple[Future[tuple[Floats, Floats]], Future[State]]
+    ) -> Result:
+        found_medians, found_lengths = beside
+        models, users, periods = mix.totals(state), state["users"], self._periods()
         top = mix.top_models(models, self.top)
         seen = first_seen(users["key"].to_numpy(), users["first_us"].to_numpy(), periods, self.cohorts)
         known = People.of(users, habits.over(state, parts.models_of(state)), periods.floor(seen.times_us), grid)
-        found = {column: lengths.Lengths(state, column, grid) for column in parts.COLUMNS}
         moved = people.moves(known)
         tables = {
             "active": overview.active(mix.by_period(models, grid), people.active(known), grid),
             "model_share": mix.model_share(models, grid, top),
-            "tokens_by_month": lengths.tokens_by_month(found, grid),
+            "tokens_by_month": found_lengths.result()["tokens_by_month"],
             "cohorts": people.cohorts(known, found_medians.result()),
             "retention": people.retention(known),
             "switching": people.switching(moved, grid),
             "transitions": people.transitions(moved, parts.names_of(state), top),
-            "drift": lengths.drift(found, grid),
+            "drift": found_lengths.result()["drift"],
         }
         return Result(
             command=self.name,
@@ -172,6 +175,12 @@ class Evolution:
             "cohorts": None if self.cohorts is None else self.cohorts.source,
             "skip": list(self.skip),
         }
+
+
+def _lengths(state: State, grid: Grid) -> State:
+    """The tables of how long requests are."""
+    found = {column: lengths.Lengths(state, column, grid) for column in parts.COLUMNS}
+    return {"tokens_by_month": lengths.tokens_by_month(found, grid), "drift": lengths.drift(found, grid)}
 
 
 class _Store(Accumulator["State"]):
