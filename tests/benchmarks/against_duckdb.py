@@ -1,21 +1,29 @@
 """How long llmtrace takes for a command, and how long DuckDB for the numbers at its heart, in turn on the same trace.
 
-    python tests/benchmarks/against_duckdb.py COMMAND TRACE [--runs 3] [--whole] [OPTION OF THE COMMAND ...]
+    python tests/benchmarks/against_duckdb.py COMMAND TRACE [--runs 3] [--whole] [--within] [OPTION OF THE COMMAND ...]
 
 Each run is a process of its own, from start to exit. A run of DuckDB computes what somebody would write by hand, a fraction of
 what the command gives. Printed are seconds and peak memory of every run, and the ratio of the medians: how many times as fast
 llmtrace is. Single times depend on the machine and on what else it does; the ratio hardly does.
+
+With --within, both are timed inside one process instead, once it has imported them: the analysis from opening the trace to its
+result, and DuckDB's query. Of the options of the command, --skip is heeded then.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import subprocess
 import sys
 import time
-from typing import TypeAlias
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Measured: TypeAlias = tuple[float, float]
 
@@ -170,6 +178,27 @@ def measured(program: list[str]) -> Measured:
     return seconds, kibibytes * 1024 / 1e9
 
 
+def within(command: str, trace: str, runs: int, *, skip: Sequence[str]) -> list[tuple[Measured, Measured]]:
+    """Seconds of the analysis behind a command and of DuckDB's queries, in turn, after a run that is not counted."""
+    import llmtrace
+    from llmtrace.analyses.registry import ANALYSES
+
+    kind: Any = type(ANALYSES[command][0])
+    pairs = []
+    for _ in range(runs + 1):
+        begin = time.perf_counter()
+        llmtrace.run(llmtrace.open_trace(trace), [kind(skip=tuple(skip)) if skip else kind()])
+        middle = time.perf_counter()
+        query(command, trace, whole=False)
+        pairs.append(((middle - begin, math.nan), (time.perf_counter() - middle, math.nan)))
+    return pairs[1:]
+
+
+def _told(run: Measured) -> str:
+    seconds, gigabytes = run
+    return f"  {seconds:7.2f} s" + ("" if math.isnan(gigabytes) else f" {gigabytes:5.2f} GB")
+
+
 def main() -> None:
     """Measure in turn and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -177,6 +206,7 @@ def main() -> None:
     parser.add_argument("trace", help="a folder of Parquet files with the canonical columns")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--whole", action="store_true", help="have DuckDB compute what the command gives besides, too")
+    parser.add_argument("--within", action="store_true", help="time both within one process, which has imported them")
     parser.add_argument("--query", action="store_true", help=argparse.SUPPRESS)
     options, more = parser.parse_known_args()
     if options.query:
@@ -184,9 +214,13 @@ def main() -> None:
         return
     ours = [sys.executable, "-m", "llmtrace", options.command, options.trace, "--format", "json", "--quiet", *more]
     theirs = [sys.executable, __file__, options.command, options.trace, "--query", *(["--whole"] if options.whole else [])]
-    pairs = [(measured(ours), measured(theirs)) for _ in range(options.runs)]
+    if options.within:
+        skip = [value for option, value in pairwise(more) if option == "--skip"]
+        pairs = within(options.command, options.trace, options.runs, skip=skip)
+    else:
+        pairs = [(measured(ours), measured(theirs)) for _ in range(options.runs)]
     for name, runs in zip(("llmtrace", "duckdb"), zip(*pairs, strict=True), strict=True):
-        sys.stdout.write(f"{name:9}" + "".join(f"  {seconds:7.2f} s {gigabytes:5.2f} GB" for seconds, gigabytes in runs) + "\n")
+        sys.stdout.write(f"{name:9}" + "".join(map(_told, runs)) + "\n")
     mine, other = (statistics.median(seconds for seconds, _ in runs) for runs in zip(*pairs, strict=True))
     sys.stdout.write(f"{options.command}: {other / mine:.2f} times as fast as DuckDB\n")
 
