@@ -46,7 +46,8 @@ def regenerated(page: Path) -> str:
 
 def options_page() -> str:
     """Every command with all its options, from the command line itself."""
-    program = [sys.executable, "-m", "typer", "llmtrace.cli", "utils", "docs", "--name", "llmtrace", "--title", "All options"]
+    whole = [sys.executable, "-m", "typer", "--app", "app", "llmtrace.cli"]
+    program = [*whole, "utils", "docs", "--name", "llmtrace", "--title", "All options"]
     return run(program, ROOT).rstrip("\n") + "\n"
 
 

@@ -89,6 +89,13 @@ def _app(word: str) -> typer.Typer:
     return app
 
 
+def __getattr__(name: str) -> typer.Typer:
+    """All commands as `app`, where tools that write documentation or completions look for it."""
+    if name == "app":
+        return _app("")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code; an error is two lines on standard error.
 
