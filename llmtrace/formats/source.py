@@ -84,29 +84,36 @@ class Source:
         Raises:
             InputError: if it cannot be read.
         """
-        if self.text is not None:
-            head = self._first_rows(HEAD_ROWS)
-            return Raw(self.name, self.kind, dict(head.schema), head.select, self._metadata(), self.notes)
+        try:
+            if self.text is not None:
+                head = self.text.head(self.path, HEAD_ROWS).with_columns(*self._constants())
+                return Raw(self.name, self.kind, dict(head.schema), head.select, self._metadata(), self.notes)
+            own, metadata = footer.schema(self.path), self._metadata()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise self.damaged(error) from None
         # Ours need no look at their rows: the metadata says it all.
-        rows = 0 if METADATA_SCHEMA in footer.key_values(self.path) else HEAD_ROWS
-        schema = self._first_rows(0).schema
-        return Raw(self.name, self.kind, dict(schema), partial(self._first_rows, rows), self._metadata(), self.notes)
+        first_rows = partial(self._first_rows, 0 if METADATA_SCHEMA in metadata else HEAD_ROWS)
+        return Raw(
+            self.name,
+            self.kind,
+            {**own, **{key: pl.String() for key in self.hive if key not in own}},
+            first_rows,
+            metadata,
+            self.notes,
+        )
 
-    def _first_rows(self, rows: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """So many of the first rows, all columns or some.
+    def _first_rows(self, rows: int, columns: Sequence[str]) -> pl.DataFrame:
+        """Some columns of so many of the first rows of Parquet.
 
         Raises:
             InputError: if they cannot be read.
         """
+        own = [column for column in columns if column in self.columns]
         try:
-            if self.text is not None:
-                return self.text.head(self.path, rows).with_columns(*self._constants())
-            own = None if columns is None else [column for column in columns if column in footer.schema(self.path)]
             found = pl.read_parquet(self.path, columns=own, n_rows=rows, parallel="none", hive_partitioning=False, glob=False)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self.damaged(error) from None
-        found = found.with_columns(*self._constants())
-        return found if columns is None else found.select(columns)
+        return found.with_columns(*self._constants()).select(columns)
 
     def rows(self) -> int | None:
         """Its number of rows, from the footer of Parquet; None for text, which must be read to know."""
