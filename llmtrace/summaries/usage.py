@@ -12,9 +12,8 @@ output moved up by `OUTPUT_CELL`.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -22,6 +21,7 @@ from numba import njit
 from llmtrace.summaries.histogram import bucket_of
 from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.keys import UNKNOWN
+from llmtrace.summaries.room import Room
 from llmtrace.summaries.tallies import Tallies, ascending, ranked, rename
 from llmtrace.summaries.usage_kernels import (
     DEALT_FIELDS,
@@ -109,22 +109,7 @@ class Usage:
     user_lengths: Tallies
 
 
-class _Room(threading.local):
-    """What a thread works with, part after part: to get it from the system anew costs more than to work with it."""
-
-    def __init__(self) -> None:
-        """Nothing yet."""
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
-
-    def array(self, name: str, shape: int | tuple[int, int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The array of that name, of any content."""
-        rows = shape if isinstance(shape, int) else shape[0]
-        if name not in self._arrays or len(self._arrays[name]) < rows:
-            self._arrays[name] = np.empty(shape, dtype)
-        return self._arrays[name][:rows]
-
-
-_ROOM = _Room()
+_ROOM = Room()
 
 
 def survey(chunks: Iterable[Chunk], rows: int) -> Usage:

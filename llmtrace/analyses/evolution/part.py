@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 from numba import njit
 
+from llmtrace.analyses.chunks import chunk_sizes, cut, cut_keys, with_known
 from llmtrace.analyses.evolution.naming import merged
 from llmtrace.analyses.evolution.totals import Lengths, Models, runs
-from llmtrace.schema import succeeded
 from llmtrace.summaries import cells, habits, keys, usage
 from llmtrace.summaries.accumulator import Accumulator, Tables
 from llmtrace.summaries.frames import frame_of, gathered, moments
@@ -77,7 +77,7 @@ def summarise(
         return {name: pl.DataFrame(schema=dict(schema)) for name, schema in SCHEMAS.items()}
     if renamed or suffixes:
         part = part.with_columns(_renamed(part["model"], renamed, suffixes))
-    states = [_of_period(run, start_us) for run, start_us in _runs(_known(part), periods)]
+    states = [_of_period(run, start_us) for run, start_us in _runs(with_known(part, COLUMNS), periods)]
     if len(states) == 1:
         return states[0]
     return Store().together(states)
@@ -134,17 +134,6 @@ def _renamed(models: pl.Series, renamed: Sequence[tuple[str, str]], suffixes: Se
     return merged(gathered(models, first_rows(ids, numbers.keys.size)), renamed, suffixes)[ids]
 
 
-def _known(part: pl.DataFrame) -> pl.DataFrame:
-    """The part with -1 for tokens that are not known, among them those of failed requests.
-
-    Where all are known, as mostly, nothing is worked out: Polars would copy every column.
-    """
-    if part["status"].null_count() < part.height:
-        part = part.with_columns(pl.when(succeeded()).then(column).alias(column) for column in COLUMNS)
-    unknown = [column for column in COLUMNS if part[column].null_count()]
-    return part.with_columns(pl.col(unknown).fill_null(-1)) if unknown else part
-
-
 def _runs(part: pl.DataFrame, periods: Periods) -> Iterator[tuple[pl.DataFrame, int]]:
     """The requests of each period that has any, and when it begins, in microseconds since 1970."""
     times_us = part["timestamp"].to_physical()
@@ -176,21 +165,11 @@ def _of_period(part: pl.DataFrame, start_us: int) -> State:
 
 def _chunks(part: pl.DataFrame) -> Iterator[Chunk]:
     """The chunks that a part consists of."""
-    named = [part[name] for name in ("model", "user") if name in part.columns]
-    columns = [part["timestamp"].to_physical(), *(part[name] for name in COLUMNS), *named]
-    sizes = [chunk.len() for chunk in named[0].get_chunks()]
-    for time, inputs, outputs, *names in zip(*(_cut(column, sizes) for column in columns), strict=True):
-        models, *users = keys.of_each(pl.DataFrame(names))
+    sizes = chunk_sizes(part["timestamp"])
+    columns = (cut(column, sizes) for column in (part["timestamp"].to_physical(), *(part[name] for name in COLUMNS)))
+    named = cut_keys(part, [[name] for name in ("model", "user") if name in part.columns], sizes)
+    for (time, inputs, outputs), (models, *users) in zip(zip(*columns, strict=True), named, strict=True):
         yield Chunk(next(iter(users), None), models, *cells.frozen(*(one.to_numpy() for one in (time, inputs, outputs))))
-
-
-def _cut(column: pl.Series, sizes: Sequence[int]) -> list[pl.Series]:
-    """A column in chunks of these sizes; as they are where it has them, so that as little as can be is copied."""
-    chunks = column.get_chunks()
-    if [chunk.len() for chunk in chunks] == sizes:
-        return chunks
-    whole, ends = column.rechunk(), np.cumsum(sizes).tolist()
-    return [whole[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 @njit(nogil=True, cache=True)
