@@ -69,7 +69,7 @@ def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: 
     total, done = sum(part.rows for part in parts), 0
     intakes, states = Counter(Intake.combined), [analysis.accumulator() for analysis in analyses]
     with ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:
-        for part, outcome in ahead(pool, partial(_summarise, analyses=analyses), parts, threads + 1):
+        for part, outcome in ahead(pool, partial(_summarise, analyses=analyses), parts, threads + 2):
             intakes.add(outcome[0])
             for whole, state in zip(states, outcome[1], strict=True):
                 aside.run(whole.add, state)

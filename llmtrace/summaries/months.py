@@ -27,20 +27,31 @@ from llmtrace.summaries import cells, trails, ttl
 from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.return_kernels import NEVER, put
 from llmtrace.summaries.trails import Trails
-from llmtrace.summaries.visits import TIME
+from llmtrace.summaries.united import Unions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from llmtrace.summaries.groups import Integers, Keys
     from llmtrace.summaries.trails import Limits
     from llmtrace.summaries.ttl import CellArray
-    from llmtrace.summaries.united import Unions
-    from llmtrace.summaries.visits import Table, Visits
 
-    Tables = Mapping[str, pl.DataFrame]
+    Tables = dict[str, pl.DataFrame]
 
-__all__ = ["MOST_REQUESTS", "PERCENTS", "SCHEMAS", "combine", "over", "summarise"]
+__all__ = [
+    "MOST_REQUESTS",
+    "PERCENTS",
+    "SCHEMAS",
+    "Month",
+    "around",
+    "beside",
+    "combine",
+    "nothing",
+    "over",
+    "scored",
+    "state_of",
+    "visitors",
+]
 
 PERCENTS = (10, 25, 50, 75, 90)
 MOST_REQUESTS = 11
@@ -63,7 +74,7 @@ SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
 
 
 @dataclass(frozen=True)
-class _Month:
+class Month:
     """One month of the keys that have requests in it.
 
     Attributes:
@@ -81,34 +92,19 @@ class _Month:
     trails: Trails
 
 
-def summarise(visits: Visits, times_us: Integers, limits: Limits) -> dict[str, pl.DataFrame]:
-    """The state of a part.
-
-    Args:
-        visits: its requests by key.
-        times_us: its arrivals, ascending.
-        limits: how trails are kept, and which keys have enough gaps in a month.
-    """
-    starts, months = visits.offsets[:-1], []
-    for month, end_us in _months(times_us):
-        ends = visits.offsets[1:]
-        if times_us[-1] >= end_us:
-            ends = _reached(visits.table, starts, ends, end_us)
-        months.append(_month(visits, month, starts, ends, limits))
-        starts = ends
-    visitors = _visitors(visits.keys, np.diff(visits.offsets))
-    # A month without known keys leaves no trace in a state, so it cannot stand between others.
-    return _state(visitors, [month for month in months if month.keys.size], [], limits)
+def nothing() -> Tables:
+    """The tables of a state without requests."""
+    return {name: pl.DataFrame(schema=dict(schema)) for name, schema in SCHEMAS.items()}
 
 
-def combine(states: Sequence[Tables], limits: Limits, unions: Unions) -> dict[str, pl.DataFrame]:
-    """The state of neighbouring parts, in order of time.
+def combine(states: Sequence[Tables], limits: Limits) -> Tables:
+    """The state of neighbouring parts, in order of time, from states that have followed their keys.
 
     Args:
         states: theirs.
         limits: those that they were made with.
-        unions: the unions of keys that are known already.
     """
+    unions = Unions()
     keys, places = unions.of([state["visitors"]["key"].to_numpy() for state in states])
     requests = np.zeros(keys.size, np.int64)
     for state, where in zip(states, places, strict=True):
@@ -116,37 +112,38 @@ def combine(states: Sequence[Tables], limits: Limits, unions: Unions) -> dict[st
     months = [month for state in states for month in _open(state, limits)]
     same = [list(some) for _, some in groupby(months, lambda month: month.start_us)]
     joined = [_united(some, limits, unions) if len(some) > 1 else some[0] for some in same]
-    return _state(_visitors(keys, requests), joined, [state["months"] for state in states], limits)
+    return state_of(visitors(keys, requests), joined, [state["months"] for state in states], limits)
 
 
 def over(state: Tables, limits: Limits) -> pl.DataFrame:
     """The table `months` over all months, those that are still open included."""
-    scored = [_scored(month, limits) for month in _open(state, limits)]
-    return pl.concat([state["months"], *scored]).sort("month", "key")
+    open_months = [scored(month, limits) for month in _open(state, limits)]
+    return pl.concat([state["months"], *open_months]).sort("month", "key")
 
 
-def _months(times_us: Integers) -> Iterator[tuple[int, int]]:
-    """Start of each month that has arrivals, and start of the month after it, in microseconds since 1970."""
-    row = 0
-    while row < times_us.size:
-        month = times_us[row].astype("M8[us]").astype("M8[M]")
-        start_us, end_us = (int(one.astype("M8[us]").astype(np.int64)) for one in (month, month + 1))
-        yield start_us, end_us
-        row = int(np.searchsorted(times_us, end_us))
+def around(time_us: int) -> tuple[int, int]:
+    """Start of the month that has a time, and of the one after it, in microseconds since 1970.
+
+    >>> around(0)
+    (0, 2678400000000)
+    """
+    month = np.datetime64(time_us, "us").astype("M8[M]")
+    start_us, end_us = (int(one.astype("M8[us]").astype(np.int64)) for one in (month, month + 1))
+    return start_us, end_us
 
 
-def _month(visits: Visits, month: int, starts: Integers, ends: Integers, limits: Limits) -> _Month:
-    """A month in which key k has the visits from starts[k] up to ends[k]."""
-    here = np.flatnonzero(ends > starts)
-    starts, ends = starts[here], ends[here]
-    count = int((ends - starts).sum())
-    found, key_of, positive = np.empty(count, np.uint32), np.empty(count, np.uint32), np.zeros(here.size, np.uint32)
-    _follow(visits.table, starts, ends, found, key_of, positive)
-    gathered = trails.gather(found, key_of, positive, limits)
-    return _Month(month, visits.keys[here], visits.table[starts, TIME], visits.table[ends - 1, TIME], gathered)
+def beside(given: Sequence[Month]) -> list[Month]:
+    """Months in order of time, each of which has the keys, in their order, of all those given that begin with it."""
+    starts = sorted({month.start_us for month in given})
+    return [_beside([month for month in given if month.start_us == start_us]) for start_us in starts]
 
 
-def _united(months: Sequence[_Month], limits: Limits, unions: Unions) -> _Month:
+def _beside(some: Sequence[Month]) -> Month:
+    keys, first_us, last_us = (np.concatenate([getattr(one, name) for one in some]) for name in ("keys", "first_us", "last_us"))
+    return Month(some[0].start_us, keys, first_us, last_us, trails.beside([one.trails for one in some]))
+
+
+def _united(months: Sequence[Month], limits: Limits, unions: Unions) -> Month:
     """One month of neighbouring parts, with the gaps across their borders."""
     keys, places = unions.of([month.keys for month in months])
     first_us, last_us = np.empty(keys.size, np.int64), np.full(keys.size, NEVER)
@@ -157,10 +154,10 @@ def _united(months: Sequence[_Month], limits: Limits, unions: Unions) -> _Month:
     for month, where in reversed(list(zip(months, places, strict=True))):
         firsts, own = frozen(month.first_us, where)
         put(firsts, own, first_us)
-    return _Month(months[0].start_us, keys, first_us, last_us, trails.join(sides, keys.size, limits))
+    return Month(months[0].start_us, keys, first_us, last_us, trails.join(sides, keys.size, limits))
 
 
-def _open(state: Tables, limits: Limits) -> list[_Month]:
+def _open(state: Tables, limits: Limits) -> list[Month]:
     """The open months of a state, in order of time."""
     months, held, histograms = (state[name] for name in ("open_months", "open_held", "open_profiles"))
     found, start, kept, heavy = [], 0, 0, 0
@@ -171,19 +168,20 @@ def _open(state: Tables, limits: Limits) -> list[_Month]:
         kept_end, heavy_end = kept + int(positive[is_held].sum()), heavy + int((~is_held).sum())
         own = Trails(positive, held["cell"].to_numpy()[kept:kept_end], cells.read(histograms[heavy:heavy_end], "buckets"))
         keys, first_us, last_us = (month[name].to_numpy() for name in ("key", "first_us", "last_us"))
-        found.append(_Month(int(month["month"].to_physical()[0]), keys, first_us, last_us, own))
+        found.append(Month(int(month["month"].to_physical()[0]), keys, first_us, last_us, own))
         start, kept, heavy = start + count, kept_end, heavy_end
     return found
 
 
-def _state(
-    visitors: pl.DataFrame, months: Sequence[_Month], over_before: Sequence[pl.DataFrame], limits: Limits
+def state_of(
+    visitors: pl.DataFrame, months: Sequence[Month], over_before: Sequence[pl.DataFrame], limits: Limits
 ) -> dict[str, pl.DataFrame]:
     """The state whose months these are, in order of time: those between others are over."""
-    empty = {name: pl.DataFrame(schema=dict(schema)) for name, schema in SCHEMAS.items()}
+    empty = nothing()
     edges = [months[0], *months[1:][-1:]] if months else []
-    over_now = [_scored(month, limits) for month in months[1:-1]]
+    over_now = [scored(month, limits) for month in months[1:-1]]
     return {
+        **empty,
         "visitors": visitors,
         "open_months": pl.concat([_table(month) for month in edges] or [empty["open_months"]]),
         "open_held": pl.concat([pl.DataFrame({"cell": month.trails.held}) for month in edges] or [empty["open_held"]]),
@@ -192,51 +190,27 @@ def _state(
     }
 
 
-def _table(month: _Month) -> pl.DataFrame:
+def _table(month: Month) -> pl.DataFrame:
     starts = pl.repeat(month.start_us, month.keys.size, dtype=pl.Int64, eager=True).cast(pl.Datetime("us"))
     columns = {"key": month.keys, "first_us": month.first_us, "last_us": month.last_us, "positive": month.trails.positive}
     return pl.DataFrame({"month": starts, **columns})
 
 
-def _histograms(month: _Month) -> pl.DataFrame:
+def _histograms(month: Month) -> pl.DataFrame:
     return pl.DataFrame(cells.lists(month.trails.profiles, "buckets"))
 
 
-def _visitors(keys: Keys, requests: Integers) -> pl.DataFrame:
+def visitors(keys: Keys, requests: Integers) -> pl.DataFrame:
+    """The table of that name."""
     return pl.DataFrame({"key": keys, "requests": np.minimum(requests, MOST_REQUESTS).astype(np.uint8)})
 
 
-def _scored(month: _Month, limits: Limits) -> pl.DataFrame:
+def scored(month: Month, limits: Limits) -> pl.DataFrame:
     """The percentiles of the keys with enough gaps."""
     enough = month.trails.positive >= limits.threshold
     values = trails.percentiles(month.trails, enough, PERCENTS, limits.limit)
     percentiles = {f"p{percent}": values[:, place] for place, percent in enumerate(PERCENTS)}
     return _table(month).select("month", "key").filter(pl.Series(enough)).with_columns(**percentiles)
-
-
-@njit(nogil=True, cache=True)
-def _follow(table: Table, starts: Integers, ends: Integers, found: CellArray, key_of: CellArray, positive: CellArray) -> None:
-    """Find the cell of the gap before each visit, one after another, its key, and the positive gaps of each key."""
-    visit = 0
-    for key in range(starts.size):
-        for row in range(starts[key], ends[key]):
-            gap = table[row, TIME] - table[row - 1, TIME] if row > starts[key] else 0
-            found[visit] = ttl.cell_of(gap) if gap > 0 else ttl.NO_CELL
-            key_of[visit] = key
-            positive[key] += gap > 0
-            visit += 1
-
-
-@njit(nogil=True, cache=True)
-def _reached(table: Table, starts: Integers, ends: Integers, end_us: int) -> Integers:
-    """Per key the first visit from starts[k] on that is not before a time."""
-    reached = np.empty(starts.size, np.int64)
-    for key in range(starts.size):
-        row = starts[key]
-        while row < ends[key] and table[row, TIME] < end_us:
-            row += 1
-        reached[key] = row
-    return reached
 
 
 @njit(nogil=True, cache=True)

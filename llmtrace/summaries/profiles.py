@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 Target: TypeAlias = "tuple[Buckets, Counts]"
 
-__all__ = ["BITS", "join", "percentiles", "tally"]
+__all__ = ["BITS", "BUCKET_OF_CELL", "DENSE", "drain", "join", "largest", "percentiles", "pour", "tally"]
 
 BITS = 6
 """Significant bits: what is read from a profile is off by at most a relative 2^-7."""
 
-_BUCKETS = (64 - BITS) << BITS
+DENSE = (64 - BITS) << BITS
 _CELL_STARTS = ttl.cell_starts(np.arange(ttl.CELLS))
-_BUCKET_OF_CELL = (np.searchsorted(bucket_starts(np.arange(_BUCKETS), BITS), _CELL_STARTS, "right") - 1).astype(np.uint16)
+BUCKET_OF_CELL = (np.searchsorted(bucket_starts(np.arange(DENSE), BITS), _CELL_STARTS, "right") - 1).astype(np.uint16)
 _ONE = np.uint64(1)
 
 
@@ -69,7 +69,7 @@ def join(sides: Sequence[Cells], rows: Rows, found: CellArray, ends: Integers) -
     Returns:
         Counts in 32 bits where all of them fit, else in 64.
     """
-    dtype = np.uint64 if sum(map(_largest, sides)) + found.size >> 32 else np.uint32
+    dtype = np.uint64 if sum(map(largest, sides)) + found.size >> 32 else np.uint32
     bases = np.cumsum([0, *(buckets.size for _, buckets, _ in sides)])
     starts = np.concatenate([offsets[:-1] + base for (offsets, _, _), base in zip(sides, bases, strict=False)])
     buckets = np.concatenate([buckets for _, buckets, _ in sides])
@@ -79,7 +79,7 @@ def join(sides: Sequence[Cells], rows: Rows, found: CellArray, ends: Integers) -
     rows, found, ends = frozen(rows, found, ends)
     offsets = _join(together, rows, found, ends, target)
     joined = offsets, target[0][: offsets[-1]], target[1][: offsets[-1]]
-    return joined if _largest(joined) >> 32 else (*joined[:2], joined[2].astype(np.uint32, copy=False))
+    return joined if largest(joined) >> 32 else (*joined[:2], joined[2].astype(np.uint32, copy=False))
 
 
 def percentiles(frame: pl.DataFrame, percents: Sequence[int]) -> Floats:
@@ -102,47 +102,48 @@ def _middles(buckets: npt.NDArray[np.integer[Any]]) -> Floats:
     return middles
 
 
-def _largest(cells: Cells) -> int:
+def largest(cells: Cells) -> int:
+    """The largest of some counts."""
     return int(cells[2].max(initial=0))
 
 
 @njit(nogil=True, cache=True)
 def _tally(found: CellArray, starts: Integers, ends: Integers, target: Target) -> Integers:
-    dense, marks = np.zeros(_BUCKETS, np.uint64), np.zeros(_BUCKETS // 64, np.uint64)
+    dense, marks = np.zeros(DENSE, np.uint64), np.zeros(DENSE // 64, np.uint64)
     offsets = np.zeros(starts.size + 1, np.int64)
     for row in range(starts.size):
         for place in range(starts[row], ends[row]):
-            _pour(int(_BUCKET_OF_CELL[found[place]]), _ONE, dense, marks)
-        offsets[row + 1] = _drain(dense, marks, target, offsets[row])
+            pour(int(BUCKET_OF_CELL[found[place]]), _ONE, dense, marks)
+        offsets[row + 1] = drain(dense, marks, target, offsets[row])
     return offsets
 
 
 @njit(nogil=True, cache=True)
 def _join(sides: Cells, rows: Rows, found: CellArray, ends: Integers, target: Target) -> Integers:
-    dense, marks = np.zeros(_BUCKETS, np.uint64), np.zeros(_BUCKETS // 64, np.uint64)
+    dense, marks = np.zeros(DENSE, np.uint64), np.zeros(DENSE // 64, np.uint64)
     offsets = np.zeros(ends.size + 1, np.int64)
     starts, buckets, counts = sides
     start = 0
     for row in range(ends.size):
         for own in rows[row]:
             for cell in range(starts[own], starts[own + 1]) if own >= 0 else range(0):
-                _pour(int(buckets[cell]), np.uint64(counts[cell]), dense, marks)
+                pour(int(buckets[cell]), np.uint64(counts[cell]), dense, marks)
         for place in range(start, ends[row]):
-            _pour(int(_BUCKET_OF_CELL[found[place]]), _ONE, dense, marks)
+            pour(int(BUCKET_OF_CELL[found[place]]), _ONE, dense, marks)
         start = ends[row]
-        offsets[row + 1] = _drain(dense, marks, target, offsets[row])
+        offsets[row + 1] = drain(dense, marks, target, offsets[row])
     return offsets
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _pour(bucket: int, count: np.uint64, dense: Dense, marks: Dense) -> None:
+def pour(bucket: int, count: np.uint64, dense: Dense, marks: Dense) -> None:
     """Count in an array over all buckets, and set a bit for the bucket."""
     dense[bucket] += count
     marks[bucket >> 6] |= _ONE << np.uint64(bucket & 63)
 
 
 @njit(nogil=True, cache=True)
-def _drain(dense: Dense, marks: Dense, target: Target, size: int) -> int:
+def drain(dense: Dense, marks: Dense, target: Target, size: int) -> int:
     """Move all counts out of the array into the cells from `size` on, lowest bucket first; how far these reach then."""
     buckets, counts = target
     for word in range(marks.size):

@@ -2,19 +2,19 @@
 
 A key has two levels, an outer and an inner one: a user and a model, say. A key of one level has the same inner one everywhere.
 The distribution asked for is over the positive gaps of *eligible* keys, those with at least `threshold` of them, and which these
-are shows only in the end. So each key has a trail (see `trails`), from which its gaps are released once it is eligible.
+are shows only in the end. So all gaps are counted, and each key has a trail (see `trails`), from which those of keys that have
+too few are taken out then.
 
 Tables of a state; keys with a null in them are in none:
 
     outer       the outer keys: key (ascending), pairs (how many inner keys it has)
-    inner       all inner keys: key (ascending), requests
     pairs       the keys, outer key by outer key, in the order of their first requests: inner (place in `inner`), first_us,
                 last_us, first_input_tokens, last_tokens, positive (its positive gaps; the limit of trails stands for more, too)
     excess      pair (row of `pairs`, ascending), first_input_tokens, last_tokens: those keys of which one is `EXCESS` or more; in
                 `pairs`, which is large, tokens stop there
     held        key by key and in order of time: cell of each positive gap, for keys with fewer than the limit
     profiles    key by key: histogram of the positive gaps (buckets, counts) of the others; empty lists if not wanted
-    cells       cell, gaps (all there are), released (positive ones of eligible keys)
+    cells       cell, gaps: all there are
     weights     see `ttl`; over all gaps
 
 `combine` walks once through all states: a key that several have gets the gaps across the borders between them.
@@ -31,8 +31,9 @@ import polars as pl
 
 from llmtrace.summaries import cells, return_kernels, trails, ttl
 from llmtrace.summaries.cells import frozen
-from llmtrace.summaries.keys import UNKNOWN
+from llmtrace.summaries.frames import frame_of
 from llmtrace.summaries.trails import Trails
+from llmtrace.summaries.united import Unions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,15 +42,13 @@ if TYPE_CHECKING:
 
     from llmtrace.summaries.groups import Integers, Keys
     from llmtrace.summaries.return_kernels import Small
-    from llmtrace.summaries.trails import Limits, Tallies
+    from llmtrace.summaries.trails import Limits
     from llmtrace.summaries.ttl import CellArray, Sums
-    from llmtrace.summaries.united import Unions
-    from llmtrace.summaries.visits import Visits
 
-    Tables = Mapping[str, pl.DataFrame]
+    Tables = dict[str, pl.DataFrame]
     Values = npt.NDArray[np.integer[Any]]
 
-__all__ = ["SCHEMAS", "combine", "release", "summarise", "tokens_of", "trails_of"]
+__all__ = ["SCHEMAS", "combine", "counted", "nothing", "pairs", "released", "tokens_of", "trails_of"]
 
 _PAIRS: Mapping[str, pl.DataType] = {
     "inner": pl.UInt32(),
@@ -61,12 +60,11 @@ _PAIRS: Mapping[str, pl.DataType] = {
 }
 SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "outer": {"key": pl.UInt64(), "pairs": pl.UInt32()},
-    "inner": {"key": pl.UInt64(), "requests": pl.Int64()},
     "pairs": _PAIRS,
     "excess": {"pair": pl.UInt32(), "first_input_tokens": pl.Int64(), "last_tokens": pl.Int64()},
     "held": {"cell": pl.UInt32()},
     "profiles": {"buckets": pl.List(pl.UInt16()), "counts": pl.List(pl.UInt32())},
-    "cells": {"cell": pl.UInt32(), "gaps": pl.Int64(), "released": pl.Int64()},
+    "cells": {"cell": pl.UInt32(), "gaps": pl.Int64()},
     "weights": ttl.SCHEMA,
 }
 """The columns of each table of a state."""
@@ -74,57 +72,29 @@ EXCESS = (1 << 32) - 1
 """Tokens of one request that are more than 32 bits hold, or all that they do."""
 
 
-def summarise(visits: Visits, limits: Limits) -> dict[str, pl.DataFrame]:
-    """The state of a part.
+def nothing() -> Tables:
+    """The tables of a state without requests."""
+    return {name: pl.DataFrame(schema=dict(schema)) for name, schema in SCHEMAS.items()}
+
+
+def combine(states: Sequence[Tables], limits: Limits) -> Tables:
+    """The state of neighbouring parts, in order of time, from states that have followed their keys.
 
     Args:
-        visits: its requests by key.
-        limits: how trails are kept, and which keys are eligible.
-    """
-    unknown = 0 if visits.inner.size and visits.inner[0] == UNKNOWN else -1
-    pair_of, counts = return_kernels.number(visits.table, visits.offsets, visits.inner.size, unknown)
-    (inner, first_us, last_us, *tokens, positive), found, sums = return_kernels.follow(visits.table, pair_of, int(counts.sum()))
-    tallies = np.zeros((2, ttl.CELLS), np.uint32)
-    gathered = trails.gather(found, pair_of, positive, limits, tallies)
-    columns: dict[str, Values] = {"inner": inner, "first_us": first_us, "last_us": last_us}
-    return {
-        "outer": pl.DataFrame({"key": visits.keys, "pairs": counts}),
-        "inner": pl.DataFrame({"key": visits.inner, "requests": visits.requests}),
-        **_pairs(columns, tokens, gathered),
-        "held": pl.DataFrame({"cell": gathered.held}),
-        "profiles": pl.DataFrame(cells.lists(gathered.profiles, "buckets")),
-        "cells": _counted(*tallies),
-        "weights": ttl.weights(sums),
-    }
-
-
-def combine(given: list[dict[str, pl.DataFrame]], limits: Limits, unions: Unions) -> dict[str, pl.DataFrame]:
-    """The state of neighbouring parts, in order of time.
-
-    Args:
-        given: theirs; the list is emptied, so that what is done with can go.
+        states: theirs.
         limits: those that they were made with.
-        unions: the unions of keys that are known already.
     """
-    states = [dict(state) for state in given]
-    given.clear()
-    if len(states) == 1:
-        return {name: states[0][name] for name in SCHEMAS}
-    keys = _Keys.of(states, unions)
-    sums, tallies = ttl.no_sums(), np.zeros((2, ttl.CELLS), np.uint32)
-    columns, tokens, borders = _followed(states, keys, sums, tallies)
+    keys = _Keys.of(states)
+    sums, gaps = ttl.no_sums(), _added([state["cells"] for state in states])
+    columns, tokens, borders = _followed(states, keys, sums, gaps)
     sides = [(trails_of(state), places, border) for state, places, border in zip(states, keys.places, borders, strict=True)]
-    joined = trails.join(sides, columns["inner"].size, limits, tallies)
-    requests = np.zeros(keys.inner.size, np.int64)
-    for state, numbers in zip(states, keys.numbers, strict=True):
-        requests[numbers] += state["inner"]["requests"].to_numpy()
+    joined = trails.join(sides, columns["inner"].size, limits)
     return {
         "outer": pl.DataFrame({"key": keys.outer, "pairs": keys.counts}),
-        "inner": pl.DataFrame({"key": keys.inner, "requests": requests}),
-        **_pairs(columns, tokens, joined),
+        **pairs(columns, tokens, joined),
         "held": pl.DataFrame({"cell": joined.held}),
         "profiles": pl.DataFrame(cells.lists(joined.profiles, "buckets")),
-        "cells": _together([state["cells"] for state in states], (*tallies,)),
+        "cells": counted(gaps),
         "weights": ttl.combine([*(state["weights"] for state in states), ttl.weights(sums)]),
     }
 
@@ -150,8 +120,9 @@ class _Keys:
     places: list[Small]
 
     @classmethod
-    def of(cls, states: Sequence[Tables], unions: Unions) -> Self:
+    def of(cls, states: Sequence[Tables]) -> Self:
         """The keys of states, in order of time."""
+        unions = Unions()
         outer, groups = unions.of([state["outer"]["key"].to_numpy() for state in states])
         inner, numbers = unions.of([state["inner"]["key"].to_numpy() for state in states])
         borders = np.cumsum([0, *(state["pairs"].height for state in states)])
@@ -184,32 +155,28 @@ def trails_of(state: Tables) -> Trails:
     return Trails(state["pairs"]["positive"].to_numpy(), state["held"]["cell"].to_numpy(), histograms)
 
 
-def release(state: Tables, eligible: npt.NDArray[np.bool_], limit: int) -> pl.DataFrame:
-    """The table `cells` with the gaps of further keys released.
+def released(state: Tables, eligible: npt.NDArray[np.bool_], limit: int) -> pl.DataFrame:
+    """The table `cells` with a further column `released`: the positive gaps of eligible keys.
 
     Args:
         state: its tables.
-        eligible: per key whether it is one of those; none of them was eligible before.
+        eligible: per key whether it is one of those; all that have `limit` positive gaps are.
         limit: positive gaps from which on trails are histograms.
     """
-    positive = state["pairs"]["positive"].to_numpy()
-    is_held = positive < limit
-    released = state["held"]["cell"].to_numpy()[np.repeat(eligible[is_held], positive[is_held])]
-    counts = np.bincount(released, minlength=ttl.CELLS)
-    return _together([state["cells"]], (np.zeros_like(counts), counts))
+    gaps = _added([state["cells"]])
+    positive, held = frozen(state["pairs"]["positive"].to_numpy(), state["held"]["cell"].to_numpy())
+    return_kernels.take_out(positive, held, eligible, limit, gaps)
+    gaps[0] = 0
+    return state["cells"].with_columns(pl.Series("released", gaps[state["cells"]["cell"].to_numpy()]))
 
 
 def _followed(
-    states: Sequence[dict[str, pl.DataFrame]], keys: _Keys, sums: Sums, tallies: Tallies
+    states: Sequence[Tables], keys: _Keys, sums: Sums, gaps: Integers
 ) -> tuple[dict[str, Values], list[Values], list[CellArray]]:
-    """Follow the keys from state to state: their columns and tokens, and per state the cells of the gaps before it.
-
-    Of the pairs of each state only what trails need is left behind.
-    """
+    """Follow the keys from state to state: their columns and tokens, and per state the cells of the gaps before it."""
     count = int(keys.counts.sum())
     dtype: type[np.integer[Any]] = np.int64 if any(state["excess"].height for state in states) else np.uint32
     inner = _earliest(keys.renumbered, keys.places, count)
-    keys.renumbered.clear()
     earliest, latest = ((np.full(count, return_kernels.NEVER), np.zeros(count, dtype)) for _ in range(2))
     borders = []
     for state, places in zip(states, keys.places, strict=True):
@@ -217,8 +184,7 @@ def _followed(
         tokens = (one.astype(dtype, copy=False) for one in tokens_of(state))
         first_us, last_us, first_input, last_tokens, where = frozen(*times, *tokens, places)
         starts, ends = (first_us, first_input), (last_us, last_tokens)
-        borders.append(return_kernels.advance(starts, ends, where, earliest, latest, sums, tallies))
-        state["pairs"] = state["pairs"].select("positive")
+        borders.append(return_kernels.advance(starts, ends, where, earliest, latest, sums, gaps))
     columns = {"inner": inner, "first_us": earliest[0], "last_us": latest[0]}
     return columns, [earliest[1], latest[1]], borders
 
@@ -232,15 +198,15 @@ def _earliest(values: Sequence[Values], places: Sequence[Small], count: int) -> 
     return target
 
 
-def _pairs(columns: Mapping[str, Values], tokens: Sequence[Values], gathered: Trails) -> dict[str, pl.DataFrame]:
+def pairs(columns: Mapping[str, Values], tokens: Sequence[Values], gathered: Trails) -> dict[str, pl.DataFrame]:
     """The tables `pairs` and `excess`."""
     excess = (
         np.flatnonzero((tokens[0] >= EXCESS) | (tokens[1] >= EXCESS)) if tokens[0].dtype == np.int64 else np.empty(0, np.intp)
     )
     narrow = (one if one.dtype == np.uint32 else np.minimum(one, EXCESS).astype(np.uint32) for one in tokens)
-    pairs = dict(zip(_PAIRS, (*columns.values(), *narrow, gathered.positive), strict=True))
+    found = dict(zip(_PAIRS, (*columns.values(), *narrow, gathered.positive), strict=True))
     rows = dict(zip(SCHEMAS["excess"], (excess, *(one[excess] for one in tokens)), strict=True))
-    return {"pairs": pl.DataFrame(pairs), "excess": pl.DataFrame(rows, dict(SCHEMAS["excess"]))}
+    return {"pairs": frame_of(found), "excess": pl.DataFrame(rows, dict(SCHEMAS["excess"]))}
 
 
 def _offsets(counts: pl.Series) -> Integers:
@@ -249,17 +215,15 @@ def _offsets(counts: pl.Series) -> Integers:
     return offsets
 
 
-def _counted(gaps: Values, released: Values) -> pl.DataFrame:
-    """The table `cells` from counts of every cell."""
-    there = np.flatnonzero(gaps | released)
-    return pl.DataFrame({"cell": there, "gaps": gaps[there], "released": released[there]}, dict(SCHEMAS["cells"]))
+def counted(gaps: Integers) -> pl.DataFrame:
+    """The table `cells` from the gaps of every cell."""
+    there = np.flatnonzero(gaps)
+    return pl.DataFrame({"cell": there, "gaps": gaps[there]}, dict(SCHEMAS["cells"]))
 
 
-def _together(tables: Sequence[pl.DataFrame], tallies: Sequence[Values]) -> pl.DataFrame:
-    """Several tables `cells`, and counts of every cell, together."""
-    gaps, released = (counts.astype(np.int64) for counts in tallies)
+def _added(tables: Sequence[pl.DataFrame]) -> Integers:
+    """The gaps of every cell in several tables `cells`."""
+    gaps = np.zeros(ttl.CELLS, np.int64)
     for table in tables:
-        where = table["cell"].to_numpy()
-        gaps[where] += table["gaps"].to_numpy()
-        released[where] += table["released"].to_numpy()
-    return _counted(gaps, released)
+        gaps[table["cell"].to_numpy()] += table["gaps"].to_numpy()
+    return gaps

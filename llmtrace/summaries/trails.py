@@ -4,8 +4,7 @@ A *trail* is what is kept of one key's positive gaps. As long as there are fewer
 `ttl`) in order of time; from then on it is a histogram (see `profiles`), or nothing if none is wanted. Most keys have few gaps,
 and joining their trails is copying.
 
-A key becomes *eligible* with `threshold` positive gaps. Then all its gaps are released into a distribution common to all keys,
-and so is every later one: whoever makes or joins trails is told which cells that released.
+A key is *eligible* with `threshold` positive gaps. That is no more than `limit`, so that all gaps of the others are held.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 import polars as pl
 from numba import njit
 
-from llmtrace.summaries import cells, profiles, ttl
+from llmtrace.summaries import cells, profiles
 from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.gaps import NOWHERE
 
@@ -35,9 +34,7 @@ if TYPE_CHECKING:
     Positive = npt.NDArray[np.uint16]
     Tallies = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 
-__all__ = ["Limits", "Side", "Trails", "gather", "join", "percentiles"]
-
-NEVER_ELIGIBLE = 1 << 32
+__all__ = ["Limits", "Side", "Trails", "beside", "join", "percentiles"]
 
 
 @dataclass(frozen=True)
@@ -73,28 +70,7 @@ class Trails:
 Side: TypeAlias = "tuple[Trails, CellArray, CellArray]"
 
 
-def gather(found: CellArray, key_of: CellArray, positive: CellArray, limits: Limits, tallies: Tallies | None = None) -> Trails:
-    """The trails of the keys of a part.
-
-    Args:
-        found: per visit the cell of the gap before it, `ttl.NO_CELL` where there is none.
-        key_of: per visit the place of its key.
-        positive: per key how many of its visits come after a positive gap.
-        limits: how trails are kept.
-        tallies: a row and a column per cell; how often each was found is added to the first, how often released to the second.
-    """
-    is_held = positive < limits.limit
-    counts = positive.astype(np.int64)
-    ends = np.cumsum(counts[~is_held] if limits.profiled else np.zeros((~is_held).sum(), np.int64))
-    held, values = np.empty(counts[is_held].sum(), np.uint32), np.empty(ends[-1] if ends.size else 0, np.uint32)
-    if tallies is not None:
-        _tally(found, key_of, positive, limits.threshold, tallies)
-    _sort_out(found, key_of, positive, limits.limit, (held, values))
-    histograms = profiles.tally(values, np.append(0, ends)[:-1], ends)
-    return Trails(np.minimum(positive, limits.limit).astype(np.uint16), held, histograms)
-
-
-def join(sides: Sequence[Side], count: int, limits: Limits, tallies: Tallies | None = None) -> Trails:
+def join(sides: Sequence[Side], count: int, limits: Limits) -> Trails:
     """The trails of the keys of neighbouring parts.
 
     Args:
@@ -102,7 +78,6 @@ def join(sides: Sequence[Side], count: int, limits: Limits, tallies: Tallies | N
             border before the part, 0 where there is none.
         count: how many keys there are in all.
         limits: how trails are kept.
-        tallies: a row and a column per cell; how often each was released by joining is added to the second.
     """
     positive = np.zeros(count, np.uint32)
     frozen_sides = [frozen(trails.positive, trails.held, places, border) for trails, places, border in sides]
@@ -115,15 +90,23 @@ def join(sides: Sequence[Side], count: int, limits: Limits, tallies: Tallies | N
     cursors, kept = _cursors(positive, limits.limit)
     cursors[many] = kept + ends - counts
     moved = np.empty(kept + int(counts.sum()), np.uint32)
-    released = np.zeros((2, 1), np.uint32) if tallies is None else tallies
-    eligible_from = NEVER_ELIGIBLE if tallies is None else limits.threshold
-    for own, held, places, border in frozen_sides:
-        _spread((own, held, places, border), (positive, cursors), (limits.limit, eligible_from), moved, released)
+    for side in frozen_sides:
+        _spread(side, cursors, limits.limit, moved)
     if not limits.profiled:
         ends[:] = 0
     found = moved[kept : kept + (int(ends[-1]) if ends.size else 0)]
     joined = profiles.join([trails.profiles for trails, _, _ in sides], rows, found, ends)
     return Trails(np.minimum(positive, limits.limit).astype(np.uint16), moved[:kept], joined)
+
+
+def beside(given: Sequence[Trails]) -> Trails:
+    """The trails of keys that follow upon each other."""
+    sizes = [np.diff(one.profiles[0]) for one in given]
+    offsets = np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))
+    dtype = np.result_type(*(one.profiles[2] for one in given))
+    buckets, counts = (np.concatenate([one.profiles[place] for one in given]) for place in (1, 2))
+    positive, held = np.concatenate([one.positive for one in given]), np.concatenate([one.held for one in given])
+    return Trails(positive, held, (offsets, buckets, counts.astype(dtype, copy=False)))
 
 
 def percentiles(trails: Trails, wanted: Flags, percents: Sequence[int], limit: int) -> Floats:
@@ -138,14 +121,18 @@ def percentiles(trails: Trails, wanted: Flags, percents: Sequence[int], limit: i
     Returns:
         One row per key that is wanted, one column per percentile.
     """
-    is_held = trails.positive < limit
-    ends = np.cumsum(np.where(is_held, trails.positive, 0), dtype=np.int64)
-    few = is_held & wanted
-    counted = profiles.tally(trails.held, ends[few] - trails.positive[few], ends[few])
-    histograms = pl.DataFrame(cells.lists(trails.profiles, "buckets")).filter(pl.Series(wanted[~is_held]))
+    few, many = wanted & (trails.positive < limit), wanted[trails.positive >= limit]
+    counts = trails.positive[few].astype(np.int64)
+    ends = np.cumsum(counts)
+    held = np.empty(int(counts.sum()), np.uint32)
+    positive, cells_held = frozen(trails.positive, trails.held)
+    _pick(positive, cells_held, few, limit, held)
+    counted = profiles.tally(held, ends - counts, ends)
+    histograms = pl.DataFrame(cells.lists(trails.profiles, "buckets")).filter(pl.Series(many))
     found = np.empty((int(wanted.sum()), len(percents)))
-    found[is_held[wanted]] = profiles.percentiles(pl.DataFrame(cells.lists(counted, "buckets")), percents)
-    found[~is_held[wanted]] = profiles.percentiles(histograms, percents)
+    is_few = few[wanted]
+    found[is_few] = profiles.percentiles(pl.DataFrame(cells.lists(counted, "buckets")), percents)
+    found[~is_few] = profiles.percentiles(histograms, percents)
     return found
 
 
@@ -160,34 +147,15 @@ def _histogram_rows(sides: Sequence[Sequence[Any]], many: Integers, limit: int) 
 
 
 @njit(nogil=True, cache=True)
-def _tally(found: CellArray, key_of: CellArray, positive: CellArray, threshold: int, tallies: Tallies) -> None:
-    for visit in range(found.size):
-        cell = found[visit]
-        if cell != ttl.NO_CELL:
-            tallies[0, cell] += 1
-            tallies[1, cell] += (cell > 0) & (positive[key_of[visit]] >= threshold)
-
-
-@njit(nogil=True, cache=True)
-def _sort_out(found: CellArray, key_of: CellArray, positive: CellArray, limit: int, targets: tuple[CellArray, CellArray]) -> None:
-    """Put the cell of each positive gap where its key's stand: among those held, or among the values of histograms, if any."""
-    held, values = targets
-    places = np.empty(positive.size, np.int64)
-    kept, counted = 0, 0
+def _pick(positive: Positive, held: CellArray, wanted: Flags, limit: int, picked: CellArray) -> None:
+    """Copy the cells of those trails that are wanted, all of which are held."""
+    start, size = 0, 0
     for key in range(positive.size):
-        is_held = positive[key] < limit
-        places[key] = kept if is_held else counted
-        kept += positive[key] if is_held else 0
-        counted += 0 if is_held else positive[key]
-    for visit in range(found.size):
-        if found[visit] == ttl.NO_CELL or found[visit] == 0:
-            continue
-        key = key_of[visit]
         if positive[key] < limit:
-            held[places[key]] = found[visit]
-        elif values.size:
-            values[places[key]] = found[visit]
-        places[key] += 1
+            for one in range(start, start + positive[key] if wanted[key] else start):
+                picked[size] = held[one]
+                size += 1
+            start += positive[key]
 
 
 @njit(nogil=True, cache=True)
@@ -209,37 +177,25 @@ def _cursors(positive: CellArray, limit: int) -> tuple[CellArray, int]:
 
 
 @njit(nogil=True, cache=True)
-def _spread(
-    side: tuple[Positive, CellArray, CellArray, CellArray],
-    keys: tuple[CellArray, CellArray],
-    limits: tuple[int, int],
-    moved: CellArray,
-    tallies: Tallies,
-) -> None:
-    """Put the cells of a part's keys where those of all stand, and count those that this releases.
+def _spread(side: tuple[Positive, CellArray, CellArray, CellArray], cursors: CellArray, limit: int, moved: CellArray) -> None:
+    """Put the cells of a part's keys where those of all stand.
 
     `side` has per key of the part its positive gaps, the held cells, and per key its place and the cell of the gap before the
-    part; `keys` has per key of all its positive gaps and where its next cell goes.
+    part; `cursors` has per key of all where its next cell goes.
     """
-    (own, held, places, border), (positive, cursors), (limit, threshold) = side, keys, limits
+    own, held, places, border = side
     start = 0
     for row in range(own.size):
         count, cell = own[row], border[row]
         if count == 0 and cell == 0:
             continue
-        place = places[row]
-        end, is_eligible = cursors[place], positive[place] >= threshold
+        end = cursors[places[row]]
         if cell > 0:
             moved[end] = cell
             end += 1
-            tallies[1, cell if is_eligible else 0] += is_eligible
-        if count >= limit:
-            cursors[place] = end
-            continue
-        is_new = is_eligible and count < threshold
-        for one in range(start, start + count):
-            moved[end] = held[one]
-            end += 1
-            tallies[1, held[one] if is_new else 0] += is_new
-        cursors[place] = end
-        start += count
+        if count < limit:
+            for one in range(start, start + count):
+                moved[end] = held[one]
+                end += 1
+            start += count
+        cursors[places[row]] = end

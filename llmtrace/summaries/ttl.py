@@ -159,9 +159,9 @@ def add(sums: Sums, gap_us: int, input_tokens: int, tokens: int) -> int:
     step = _step_of(gap_us)
     ended, begun = np.uint64(input_tokens), np.uint64(tokens)
     sums[step, _GAPS] += _ONE
-    _add(sums, step, _INPUT, ended, _ONE)
-    _add(sums, step, _TOKENS, begun, _ONE)
-    _add(sums, step, _AREA, begun, np.uint64(gap_us))
+    _add(sums, step, _INPUT, ended)
+    _add(sums, step, _TOKENS, begun)
+    sums[step, _AREA], sums[step, _AREA + 1] = added(sums[step, _AREA], sums[step, _AREA + 1], begun, np.uint64(gap_us))
     return bucket_of(gap_us, BITS) + step
 
 
@@ -178,6 +178,8 @@ def _weigh(gaps: Integers, input_tokens: Integers, tokens: Integers, cells: Cell
 
 
 @njit(nogil=True, cache=True)
-def _add(sums: Sums, step: int, at: int, x: np.uint64, y: np.uint64) -> None:
-    """Add a product to a sum that is held in two halves, the upper one first."""
-    sums[step, at], sums[step, at + 1] = added(sums[step, at], sums[step, at + 1], x, y)
+def _add(sums: Sums, step: int, at: int, value: np.uint64) -> None:
+    """Add to a sum that is held in two halves, the upper one first."""
+    low = sums[step, at + 1] + value
+    sums[step, at] += np.uint64(low < value)
+    sums[step, at + 1] = low

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from llmtrace.analyses.reuse_time import ReuseTime
 from llmtrace.engine.local import run
+from llmtrace.summaries import following
 from llmtrace.summaries.ttl import TTLS_US
 from llmtrace.trace import open_trace
 
@@ -66,6 +68,8 @@ def some_requests(seed: int, rows: int) -> pl.DataFrame:
 
 REQUESTS = st.builds(some_requests, st.integers(0, 10**6), st.integers(0, 120))
 CUTS = st.lists(st.integers(0, 120), max_size=3)
+WAITING = st.sampled_from([0, 10, 1 << 20])
+"""Requests of a state that has them as they came, at most."""
 
 
 class Naive:
@@ -139,10 +143,11 @@ def near(value: float | None, rel: float = 1e-12) -> object:
     return None if value is None else pytest.approx(value, rel=rel)
 
 
-@given(frame=REQUESTS, cuts=CUTS, by=st.sampled_from(KEYS), min_gaps=st.sampled_from([1, 3, 10, 12]))
-def test_scalars(measured: Measured, frame: pl.DataFrame, cuts: list[int], by: tuple[str, ...], min_gaps: int) -> None:
+@given(frame=REQUESTS, cuts=CUTS, most=WAITING, by=st.sampled_from(KEYS), min_gaps=st.sampled_from([1, 3, 10, 12]))
+def test_scalars(measured: Measured, frame: pl.DataFrame, cuts: list[int], most: int, by: tuple[str, ...], min_gaps: int) -> None:
     naive = Naive(frame, by, min_gaps)
-    scalars = measured(ReuseTime(by, min_gaps), frame, [min(cut, frame.height) for cut in cuts]).scalars
+    with patch.object(following, "MOST_WAITING", most):
+        scalars = measured(ReuseTime(by, min_gaps), frame, [min(cut, frame.height) for cut in cuts]).scalars
     assert scalars["requests"] == frame.height
     assert scalars["keyed_requests"] == sum(map(len, naive.visits.values()))
     assert scalars["keys"] == len(naive.visits)
@@ -157,10 +162,11 @@ def test_scalars(measured: Measured, frame: pl.DataFrame, cuts: list[int], by: t
             assert scalars[f"{name}{suffix}"] == near(expected, rel=2**-12)
 
 
-@given(frame=REQUESTS, cuts=CUTS, by=st.sampled_from(KEYS))
-def test_coverage(measured: Measured, frame: pl.DataFrame, cuts: list[int], by: tuple[str, ...]) -> None:
+@given(frame=REQUESTS, cuts=CUTS, most=WAITING, by=st.sampled_from(KEYS))
+def test_coverage(measured: Measured, frame: pl.DataFrame, cuts: list[int], most: int, by: tuple[str, ...]) -> None:
     naive = Naive(frame, by, 10)
-    table = measured(ReuseTime(by), frame, [min(cut, frame.height) for cut in cuts]).tables["coverage"]
+    with patch.object(following, "MOST_WAITING", most):
+        table = measured(ReuseTime(by), frame, [min(cut, frame.height) for cut in cuts]).tables["coverage"]
     has_input = any(known(row, "input_tokens") is not None for row in naive.rows)
     has_tokens = has_input or any(known(row, "output_tokens") is not None for row in naive.rows)
     input_tokens = sum(known(row, "input_tokens") or 0 for row in naive.rows)
@@ -189,10 +195,13 @@ def test_coverage(measured: Measured, frame: pl.DataFrame, cuts: list[int], by: 
         }
 
 
-@given(frame=REQUESTS, cuts=CUTS, by=st.sampled_from(KEYS), min_gaps=st.sampled_from([1, 3, 10]))
-def test_by_month(measured: Measured, frame: pl.DataFrame, cuts: list[int], by: tuple[str, ...], min_gaps: int) -> None:
+@given(frame=REQUESTS, cuts=CUTS, most=WAITING, by=st.sampled_from(KEYS), min_gaps=st.sampled_from([1, 3, 10]))
+def test_by_month(
+    measured: Measured, frame: pl.DataFrame, cuts: list[int], most: int, by: tuple[str, ...], min_gaps: int
+) -> None:
     naive = Naive(frame, by, min_gaps)
-    table = measured(ReuseTime(by, min_gaps), frame, [min(cut, frame.height) for cut in cuts]).tables["by_month"]
+    with patch.object(following, "MOST_WAITING", most):
+        table = measured(ReuseTime(by, min_gaps), frame, [min(cut, frame.height) for cut in cuts]).tables["by_month"]
     months = defaultdict(list)
     for (user,), rows in naive.users.items():
         for month in sorted({row["timestamp"].replace(day=1, hour=0, minute=0, second=0, microsecond=0) for row in rows}):
@@ -212,12 +221,19 @@ def test_by_month(measured: Measured, frame: pl.DataFrame, cuts: list[int], by: 
 
 
 @given(
-    frame=REQUESTS, cuts=CUTS, min_gaps=st.sampled_from([1, 3, 10]), highlight=st.sampled_from([(), ("m2", "none", "m2", "m1")])
+    frame=REQUESTS,
+    cuts=CUTS,
+    most=WAITING,
+    min_gaps=st.sampled_from([1, 3, 10]),
+    highlight=st.sampled_from([(), ("m2", "none", "m2", "m1")]),
 )
-def test_by_model(measured: Measured, frame: pl.DataFrame, cuts: list[int], min_gaps: int, highlight: tuple[str, ...]) -> None:
+def test_by_model(
+    measured: Measured, frame: pl.DataFrame, cuts: list[int], most: int, min_gaps: int, highlight: tuple[str, ...]
+) -> None:
     naive = Naive(frame, ("user", "model"), min_gaps)
     analysis = ReuseTime(("model", "user"), min_gaps, highlight)
-    table = measured(analysis, frame, [min(cut, frame.height) for cut in cuts]).tables["by_model"]
+    with patch.object(following, "MOST_WAITING", most):
+        table = measured(analysis, frame, [min(cut, frame.height) for cut in cuts]).tables["by_model"]
     requests = {model: len(rows) for (model,), rows in naive.grouped(["model"]).items()}
     top = sorted(requests, key=lambda model: (-requests[model], model))[:3]
     chosen = list(dict.fromkeys(highlight)) if highlight else top

@@ -6,42 +6,58 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
-from llmtrace.summaries import months
+from llmtrace.summaries import following, months
+from llmtrace.summaries.following import Following
 from llmtrace.summaries.intervals import microseconds
 from llmtrace.summaries.keys import UNKNOWN
+from llmtrace.summaries.month_store import Months
 from llmtrace.summaries.trails import Limits
-from llmtrace.summaries.united import Unions
-from llmtrace.summaries.visits import arrange
+from llmtrace.summaries.visits import Chunk, deal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import polars as pl
+
     Rows = Sequence[tuple[datetime, int]]
 
 LIMITS = Limits(2, 4, profiled=True)
+CUTS = st.lists(st.integers(0, 50), max_size=3)
+WAITING = st.sampled_from([0, 5, 1 << 20])
 EDGES = [datetime(2023, 12, 1), datetime(2024, 1, 1), datetime(2024, 2, 1), datetime(2024, 3, 1), datetime(1969, 12, 1)]
 TIMES = st.sampled_from(EDGES).flatmap(lambda edge: st.integers(-3, 3).map(lambda us: edge + timedelta(microseconds=us)))
 ROWS = st.lists(st.tuples(TIMES | st.datetimes(EDGES[0], EDGES[3]), st.sampled_from([UNKNOWN, 3, 7])), max_size=50).map(sorted)
 
 
 def state_of(rows: Rows) -> dict[str, pl.DataFrame]:
-    values = [(microseconds(time), key, 0, 0) for time, key in rows]
-    schema = {"time_us": pl.Int64, "user": pl.UInt64, "input_tokens": pl.Int64, "tokens": pl.Int64}
-    frame = pl.DataFrame(values, schema, orient="row")
-    return months.summarise(arrange(frame, "user"), frame["time_us"].to_numpy(), LIMITS)
+    """The state of a part as it comes."""
+    times_us = np.array([microseconds(time) for time, _ in rows], np.int64)
+    nothing = np.zeros(times_us.size, np.int64)
+    chunk = Chunk(np.array([key for _, key in rows], np.uint64), nothing.astype(np.uint32), times_us, nothing, nothing)
+    return {"visits_of_users": deal([chunk]), **months.nothing()}
 
 
-@given(rows=ROWS, cuts=st.lists(st.integers(0, 50), max_size=3))
-def test_percentiles_of_every_month_are_numpys_within_the_bound(rows: Rows, cuts: list[int]) -> None:
+def followed(rows: Rows, cuts: list[int], waiting: int) -> dict[str, pl.DataFrame]:
+    """The state of all parts, of whose requests so many may wait."""
     borders = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
-    state = months.combine([state_of(rows[start:end]) for start, end in pairwise(borders)], LIMITS, Unions())
+    keys = Following("visits_of_users", [Months(LIMITS)], has_inner=False)
+    with patch.object(following, "MOST_WAITING", waiting):
+        for start, end in pairwise(borders):
+            keys.add(state_of(rows[start:end]))
+        return keys.followed()
+
+
+@given(rows=ROWS, cuts=CUTS, waiting=WAITING)
+def test_percentiles_of_every_month_are_numpys_within_the_bound(rows: Rows, cuts: list[int], waiting: int) -> None:
+    state = followed(rows, cuts, waiting)
     times = defaultdict(list)
     for time, key in rows:
         times[datetime(time.year, time.month, 1), key].append(microseconds(time))
@@ -54,16 +70,26 @@ def test_percentiles_of_every_month_are_numpys_within_the_bound(rows: Rows, cuts
     assert [list(row) for row in percentiles] == [pytest.approx(row, rel=2**-7) for row in expected]
 
 
-@given(rows=ROWS, cut=st.integers(0, 50))
-def test_only_the_first_and_the_last_month_stay_open(rows: Rows, cut: int) -> None:
-    state = months.combine([state_of(rows[:cut]), state_of(rows[cut:])], LIMITS, Unions())
+@given(rows=ROWS, cuts=CUTS, waiting=WAITING)
+def test_states_of_months_do_not_depend_on_cuts_and_groups(rows: Rows, cuts: list[int], waiting: int) -> None:
+    whole, borders = followed(rows, [], waiting), [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
+    parts = [followed(rows[start:end], [], waiting) for start, end in pairwise(borders)]
+    for state in (followed(rows, cuts, waiting), months.combine(parts, LIMITS)):
+        for name, schema in months.SCHEMAS.items():
+            assert_frame_equal(state[name], whole[name])
+            assert dict(state[name].schema) == dict(schema)
+
+
+@given(rows=ROWS, cuts=CUTS, waiting=WAITING)
+def test_only_the_first_and_the_last_month_stay_open(rows: Rows, cuts: list[int], waiting: int) -> None:
+    state = followed(rows, cuts, waiting)
     known = sorted({datetime(time.year, time.month, 1) for time, key in rows if key != UNKNOWN})
     assert set(state["open_months"]["month"]) == {*known[:1], *known[-1:]}
     assert set(state["months"]["month"]) <= set(known[1:-1])
 
 
-@given(rows=ROWS, cut=st.integers(0, 50))
-def test_requests_of_all_known_keys_are_counted_up_to_a_limit(rows: Rows, cut: int) -> None:
-    state = months.combine([state_of(rows[:cut]), state_of(rows[cut:])], LIMITS, Unions())
+@given(rows=ROWS, cuts=CUTS, waiting=WAITING)
+def test_requests_of_all_known_keys_are_counted_up_to_a_limit(rows: Rows, cuts: list[int], waiting: int) -> None:
+    state = followed(rows, cuts, waiting)
     counts = {key: sum(found == key for _, found in rows) for key in sorted({key for _, key in rows} - {UNKNOWN})}
     assert dict(state["visitors"].iter_rows()) == {key: min(count, months.MOST_REQUESTS) for key, count in counts.items()}

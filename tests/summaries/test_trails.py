@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmtrace.summaries import trails, ttl
+from llmtrace.summaries import trail_growth, trails, ttl
 from llmtrace.summaries.trails import Limits, Trails
 
 if TYPE_CHECKING:
@@ -20,32 +20,26 @@ if TYPE_CHECKING:
     Visits = Sequence[tuple[int, int]]
 
 VISITS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 1, 7, 10**5, 10**9])), max_size=60)
+CUTS = st.lists(st.integers(0, 60), max_size=3)
 LIMITS = st.sampled_from(
     [Limits(1, 1, profiled=True), Limits(3, 3, profiled=False), Limits(3, 5, profiled=True), Limits(2, 9, profiled=True)]
 )
 
 
 class Part:
-    """Visits of a part, as (key, time since the visit before): its trails and what joining them takes."""
+    """Visits of a part, as (key, time since the visit before): its keys and their gaps, and what joining it takes."""
 
     def __init__(self, visits: Visits, start: int) -> None:
-        self.times = [start + sum(step for _, step in visits[: place + 1]) for place in range(len(visits))]
         self.keys = list(dict.fromkeys(key for key, _ in visits))
-        self.visits = [(self.keys.index(key), time) for (key, _), time in zip(visits, self.times, strict=True)]
+        self.gaps: dict[int, list[int]] = defaultdict(list)
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
-        cells, positive = [], [0] * len(self.keys)
-        for key, time in self.visits:
-            gap = time - self.last[key] if key in self.last else None
-            cells.append(ttl.NO_CELL if gap is None else cell(gap))
-            positive[key] += bool(gap)
+        time = start
+        for key, step in visits:
+            time += step
+            self.gaps[key] += [time - self.last[key]] if key in self.last and time > self.last[key] else []
             self.first.setdefault(key, time)
             self.last[key] = time
-        self.found = (
-            np.array(cells, np.uint32),
-            np.array([key for key, _ in self.visits], np.uint32),
-            np.array(positive, np.uint32),
-        )
 
 
 def cell(gap: int) -> int:
@@ -53,50 +47,72 @@ def cell(gap: int) -> int:
     return int(ttl.weigh(np.array([gap]), nothing, nothing)[0][0])
 
 
-def joined(parts: Sequence[Part], made: Sequence[Trails], limits: Limits) -> tuple[Part, Trails, Counter[int]]:
-    """All parts as one, by way of `trails.join`; the cells that this released."""
+def grown(own: Trails, before: Sequence[int], gaps: Sequence[Sequence[int]], limits: Limits) -> Trails:
+    """Trails to which gaps are added, key by key."""
+    further = (
+        np.cumsum([len(one) for one in gaps], dtype=np.int64),
+        np.array([cell(gap) for one in gaps for gap in one], np.uint32),
+    )
+    return trail_growth.grown(own, np.array(before, np.int64), further, limits)
+
+
+def joined(parts: Sequence[Part], made: Sequence[Trails], limits: Limits) -> tuple[Part, Trails]:
+    """All parts as one, by way of `trails.join`."""
     whole, sides = Part([], 0), []
     whole.keys = list(dict.fromkeys(key for part in parts for key in part.keys))
     for part, own in zip(parts, made, strict=True):
-        places = [whole.keys.index(key) for key in part.keys]
-        gaps = [part.first[row] - whole.last[place] if place in whole.last else 0 for row, place in enumerate(places)]
-        sides.append((own, np.array(places, np.uint32), np.array([cell(gap) for gap in gaps], np.uint32)))
-        for row, place in enumerate(places):
-            whole.first.setdefault(place, part.first[row])
-            whole.last[place] = part.last[row]
-    tallies = np.zeros((2, ttl.CELLS), np.uint32)
-    found = trails.join(sides, len(whole.keys), limits, tallies)
-    return whole, found, Counter(dict(enumerate(tallies[1].tolist())))
+        gaps = [part.first[key] - whole.last[key] if key in whole.last else 0 for key in part.keys]
+        places = np.array([whole.keys.index(key) for key in part.keys], np.uint32)
+        sides.append((own, places, np.array([cell(gap) for gap in gaps], np.uint32)))
+        whole.first = {**part.first, **whole.first}
+        whole.last |= part.last
+    return whole, trails.join(sides, len(whole.keys), limits)
 
 
-@given(visits=VISITS, cuts=st.lists(st.integers(0, 60), max_size=3), limits=LIMITS, at_once=st.booleans())
-def test_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], limits: Limits, *, at_once: bool) -> None:
-    gaps: dict[int, list[int]] = defaultdict(list)
-    last: dict[int, int] = {}
-    time = 0
-    for key, step in visits:
-        time += step
-        gaps[key] += [time - last[key]] if key in last and time > last[key] else []
-        last[key] = time
+def parts_of(visits: Visits, cuts: list[int]) -> list[Part]:
     borders = [0, *sorted(min(cut, len(visits)) for cut in cuts), len(visits)]
-    parts = [Part(visits[start:end], sum(step for _, step in visits[:start])) for start, end in pairwise(borders)]
-    tallies = np.zeros((2, ttl.CELLS), np.uint32)
-    made = [trails.gather(*part.found, limits, tallies) for part in parts]
-    released = Counter(dict(enumerate(tallies[1].tolist())))
+    return [Part(visits[start:end], sum(step for _, step in visits[:start])) for start, end in pairwise(borders)]
+
+
+def assert_right(found: Trails, keys: Sequence[int], gaps: dict[int, list[int]], limits: Limits) -> None:
+    kept = [gaps[key] for key in keys if len(gaps[key]) < limits.limit]
+    assert found.positive.tolist() == [min(len(gaps[key]), limits.limit) for key in keys]
+    assert found.held.tolist() == [cell(gap) for one in kept for gap in one]
+    wanted = np.array([bool(gaps[key]) and (limits.profiled or len(gaps[key]) < limits.limit) for key in keys], np.bool_)
+    percentiles = trails.percentiles(found, wanted, (10, 50, 90), limits.limit)
+    expected = [np.percentile(gaps[key], (10, 50, 90)) for key, is_wanted in zip(keys, wanted, strict=True) if is_wanted]
+    assert percentiles.tolist() == [pytest.approx(row.tolist(), rel=2**-7) for row in expected]
+
+
+@given(visits=VISITS, cuts=CUTS, limits=LIMITS, at_once=st.booleans())
+def test_joined_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], limits: Limits, *, at_once: bool) -> None:
+    parts = parts_of(visits, cuts)
+    made = [grown(trail_growth.none(), [-1] * len(one.keys), [one.gaps[key] for key in one.keys], limits) for one in parts]
     if at_once:
-        whole, found, more = joined(parts, made, limits)
-        released += more
+        whole, found = joined(parts, made, limits)
     else:
         whole, found = parts[0], made[0]
         for part, own in zip(parts[1:], made[1:], strict=True):
-            whole, found, more = joined([whole, part], [found, own], limits)
-            released += more
-    kept = [gaps[key] for key in whole.keys if len(gaps[key]) < limits.limit]
-    assert found.positive.tolist() == [min(len(gaps[key]), limits.limit) for key in whole.keys]
-    assert found.held.tolist() == [cell(gap) for one in kept for gap in one]
-    eligible = [gap for one in gaps.values() if len(one) >= limits.threshold for gap in one]
-    assert +released == Counter(map(cell, eligible))
-    wanted = np.array([bool(gaps[key]) and (limits.profiled or len(gaps[key]) < limits.limit) for key in whole.keys], np.bool_)
-    percentiles = trails.percentiles(found, wanted, (10, 50, 90), limits.limit)
-    expected = [np.percentile(gaps[key], (10, 50, 90)) for key, is_wanted in zip(whole.keys, wanted, strict=True) if is_wanted]
-    assert percentiles.tolist() == [pytest.approx(row.tolist(), rel=2**-7) for row in expected]
+            whole, found = joined([whole, part], [found, own], limits)
+    assert_right(found, whole.keys, Part(visits, 0).gaps, limits)
+
+
+@given(
+    given_gaps=st.lists(st.dictionaries(st.integers(0, 4), st.lists(st.sampled_from([1, 7, 10**9])), max_size=3)), limits=LIMITS
+)
+def test_trails_grow_to_those_of_the_whole(given_gaps: list[dict[int, list[int]]], limits: Limits) -> None:
+    found, keys = trail_growth.none(), list[int]()
+    gaps: dict[int, list[int]] = defaultdict(list)
+    for more in given_gaps:
+        now = sorted({*keys, *more})
+        found = grown(found, [keys.index(key) if key in keys else -1 for key in now], [more.get(key, []) for key in now], limits)
+        keys = now
+        for key, some in more.items():
+            gaps[key] += some
+        assert_right(found, keys, gaps, limits)
+
+
+def test_trails_side_by_side_are_those_of_all_keys() -> None:
+    limits = Limits(1, 2, profiled=True)
+    left, right = (grown(trail_growth.none(), [-1, -1], gaps, limits) for gaps in ([[1], [7, 7]], [[9, 1], [5]]))
+    assert_right(trails.beside([left, right]), [0, 1, 2, 3], {0: [1], 1: [7, 7], 2: [9, 1], 3: [5]}, limits)

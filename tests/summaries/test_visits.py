@@ -1,36 +1,85 @@
-"""Requests arranged by key: sorting rows by (key, row) is the oracle."""
+"""Requests dealt into shards and arranged by key: sorting rows is the oracle."""
 
 from __future__ import annotations
 
-from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import polars as pl
-import pytest
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
+from llmtrace.summaries import visits
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.visits import INNER, INPUT, TIME, TOKENS, arrange
+from llmtrace.summaries.visits import INNER, INPUT, SHARDS, TIME, TOKENS, Chunk, arrange, deal, pieces, together
 
-KEYS = st.sampled_from([UNKNOWN, 3, 2**64 - 1, 7])
-ROWS = st.lists(st.tuples(st.integers(-50, 50), KEYS, KEYS, st.integers(-1, 9), st.integers(-1, 9)), max_size=40).map(sorted)
-SCHEMA = {"time_us": pl.Int64, "outer": pl.UInt64, "inner": pl.UInt64, "input_tokens": pl.Int64, "tokens": pl.Int64}
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    Rows = Sequence[tuple[int, int, int, int, int]]
+
+KEYS = st.sampled_from([UNKNOWN, 3, 7, 1 << 58, (1 << 58) + 1, 2**63, 2**64 - 1])
+TOKENS_OF = st.integers(-1, 9) | st.just(2**63 - 1)
+ROWS = st.lists(st.tuples(st.integers(-50, 50), KEYS, st.integers(0, 3), TOKENS_OF, TOKENS_OF), max_size=40).map(sorted)
+CUTS = st.lists(st.integers(0, 40), max_size=3)
 
 
-@given(rows=ROWS)
-@pytest.mark.parametrize("two_levels", [True, False])
-def test_visits_stand_by_key_and_in_order(rows: list[tuple[int, int, int, int, int]], two_levels: bool) -> None:  # noqa: FBT001
-    visits = arrange(pl.DataFrame(rows, SCHEMA, orient="row"), "outer", "inner" if two_levels else None)
-    known = sorted((row for row in rows if row[1] != UNKNOWN), key=lambda row: row[1])
-    inner = visits.inner.tolist()
-    table = [(row[TIME], inner[row[INNER]] if two_levels else None, row[INPUT], row[TOKENS]) for row in visits.table.tolist()]
-    assert table == [(time, inner if two_levels else None, max(a, 0), max(b, 0)) for time, _, inner, a, b in known]
-    assert visits.keys.tolist() == sorted({row[1] for row in known})
-    counts = Counter(row[1] for row in known)
-    assert visits.offsets.tolist() == [sum(counts[key] for key in counts if key < limit) for limit in [*sorted(counts), 2**64]]
-    if two_levels:
-        requests = Counter(row[2] for row in rows)
-        assert dict(zip(inner, visits.requests.tolist(), strict=True)) == requests
-        assert inner == sorted(requests)
-    else:
-        assert visits.requests.tolist() == [len(rows)]
+def chunk_of(rows: Rows) -> Chunk:
+    times, outer, inner, inputs, outputs = zip(*rows, strict=True) if rows else ((),) * 5
+    numbers = (np.array(column, np.int64) for column in (times, inputs, outputs))
+    time, *tokens = numbers
+    return Chunk(np.array(outer, np.uint64), np.array(inner, np.uint32), time, *tokens)
+
+
+def cut(rows: Rows, cuts: list[int]) -> list[Rows]:
+    borders = [0, *sorted(min(place, len(rows)) for place in cuts), len(rows)]
+    return [rows[start:end] for start, end in pairwise(borders)]
+
+
+def known(rows: Rows) -> list[tuple[int, int, int, int, int]]:
+    """Visits by (outer key, time), in the order in which they stand."""
+    added = (
+        (time, key, inner, max(a, 0), min(max(a, 0) + max(b, 0), 2**63 - 1)) for time, key, inner, a, b in rows if key != UNKNOWN
+    )
+    return list(added)
+
+
+def rows_of(table: pl.DataFrame) -> list[tuple[int, int, int, int, int]]:
+    arrivals, what = (table[name].to_list() for name in visits.SCHEMA)
+    return [(time, outer % 2**64, *other) for (outer, time), other in zip(arrivals, what, strict=True)]
+
+
+@given(rows=ROWS, cuts=CUTS)
+def test_visits_are_dealt_by_the_first_bits_of_keys_and_stay_in_order(rows: Rows, cuts: list[int]) -> None:
+    table = deal([chunk_of(some) for some in cut(rows, cuts)])
+    assert dict(table.schema) == dict(visits.SCHEMA)
+    assert rows_of(table) == sorted(known(rows), key=lambda row: row[1] >> 58)
+
+
+@given(rows=ROWS, cuts=CUTS)
+def test_several_tables_make_the_one_of_the_whole(rows: Rows, cuts: list[int]) -> None:
+    numbers = np.array([2, 0, 3, 1], np.uint32)
+    tables = [deal([chunk_of(some)]) for some in cut(rows, cuts)]
+    renumbered = [(time, key, int(numbers[inner]), a, b) for time, key, inner, a, b in rows]
+    assert_frame_equal(together(tables, [numbers] * len(tables)), deal([chunk_of(renumbered)]))
+
+
+@given(rows=ROWS, cuts=CUTS, older=st.sets(st.sampled_from([3, 5, 2**63])))
+def test_the_visits_of_a_shard_stand_by_key_and_in_order(rows: Rows, cuts: list[int], older: set[int]) -> None:
+    given_pieces = [piece for some in cut(rows, cuts) for piece in pieces(deal([chunk_of(some)]))]
+    inner = np.array([10, 11, 12, 13], np.uint32)
+    found = []
+    for shard in range(SHARDS):
+        before = np.array(sorted(key for key in older if key >> 58 == shard), np.uint64)
+        own = [(arrivals[e[shard] : e[shard + 1]], what[e[shard] : e[shard + 1]], inner) for arrivals, what, e in given_pieces]
+        arranged = arrange(before, own)
+        keys = sorted({row[1] for row in known(rows) if row[1] >> 58 == shard} | set(before.tolist()))
+        assert arranged.keys.tolist() == keys
+        assert arranged.before.tolist() == [before.tolist().index(key) if key in before else -1 for key in keys]
+        for key, (start, end) in zip(keys, pairwise(arranged.offsets.tolist()), strict=True):
+            table = arranged.table[start:end].tolist()
+            found += [(row[TIME], key, row[INNER] - 10, row[INPUT], row[TOKENS]) for row in table]
+    assert found == sorted(known(rows), key=lambda row: row[1])

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
-import polars as pl
-
 from llmtrace.analyses.reuse_time import coverage, notes, spread
 from llmtrace.analyses.reuse_time.definitions import DEFINITIONS
 from llmtrace.analyses.reuse_time.eligible import ENOUGH_REQUESTS, settle
+from llmtrace.analyses.reuse_time.part import TOKENS, schemas, summarise
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
-from llmtrace.schema import succeeded
-from llmtrace.summaries import keys, months, parameters, returns, span, sums
+from llmtrace.summaries import keys, parameters, span, sums
 from llmtrace.summaries.accumulator import Counter, Joint, Tables
-from llmtrace.summaries.interning import first_rows, intern
-from llmtrace.summaries.summary import joined, tables_of
+from llmtrace.summaries.following import Following
+from llmtrace.summaries.month_store import Months
+from llmtrace.summaries.return_store import Returns
+from llmtrace.summaries.summary import tables_of
 from llmtrace.summaries.trails import Limits
-from llmtrace.summaries.united import Unions
-from llmtrace.summaries.visits import arrange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+
+    import polars as pl
 
     from llmtrace.analyses.base import State
 
@@ -37,21 +38,11 @@ MOST_MIN_GAPS = 1_000
 MOST_HELD = 128
 """From so many gaps on the trail of a key is a histogram."""
 
-_TOKENS = ("input_tokens", "output_tokens")
 _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
     "parameters": parameters.combine,
     "totals": sums.combine,
     "span": span.combine,
     "models": keys.combine_names,
-}
-_LARGEST = (1 << 63) - 1
-_TOTALS = sums.summary(("input_tokens", "tokens"))
-_SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
-    "totals": _TOTALS.schema,
-    "span": {"requests": pl.Int64(), "first": pl.Datetime("us"), "last": pl.Datetime("us")},
-    "models": {"key": pl.UInt64(), "name": pl.String()},
-    **returns.SCHEMAS,
-    **months.SCHEMAS,
 }
 
 
@@ -99,7 +90,7 @@ class ReuseTime:
     @property
     def uses(self) -> frozenset[str]:
         """Those, the tokens, and the user for `by_month`."""
-        return frozenset({"timestamp", *_TOKENS, "status", "user", *self.by})
+        return frozenset({"timestamp", *TOKENS, "status", "user", *self.by})
 
     @property
     def limits(self) -> Limits:
@@ -123,10 +114,11 @@ class ReuseTime:
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""
-        known = part.with_columns(pl.when(succeeded()).then(column).alias(column) for column in _TOKENS).with_columns(_both())
+        outer, inner = self._levels()
+        tables = partial(summarise, outer=outer, inner=inner, named=self.is_paper_key)
         return {
             "parameters": parameters.plan(by=self.by, min_gaps=self.min_gaps, highlight=self.highlight),
-            **tables_of(known.select(**self._needs()), _SCHEMAS, partial(_tables, analysis=self)),
+            **tables_of(part.select(sorted(self.uses)), schemas(outer), tables),
         }
 
     def combine(self, states: Sequence[State]) -> State:
@@ -135,26 +127,23 @@ class ReuseTime:
         Raises:
             ValueError: if they were made with different parameters.
         """
-        unions = Unions()
-        tables = {name: combine([state[name] for state in states]) for name, combine in _COMBINE.items()}
-        return {**tables, **self._combine_keys(list(states), unions), **self._combine_months(states, unions)}
+        return dict(self.accumulator().together(states))
 
     def accumulator(self) -> Joint[pl.DataFrame]:
-        """Counters that wait for several states, as most of what combining costs is going through large ones."""
-        counters = (Counter(combine, base=4) for combine in (self._combine_months, self._combine_keys))
-        return Joint([Tables({name: Counter(combine) for name, combine in _COMBINE.items()}), *counters])
+        """What follows keys once there are many requests."""
+        return Joint([Tables({name: Counter(combine) for name, combine in _COMBINE.items()}), *self._following()])
 
     def finish(self, state: State) -> Result:
         """The result: shares and quantiles as scalars, and as the main table `anchors`, rows of `coverage` at customary TTLs."""
+        state = self._followed(state)
         eligible = settle(state, self.min_gaps, self.limits)
         covered = span.read(state["span"])
-        table = coverage.table(state, eligible, covered)
-        tables = {
-            "anchors": coverage.anchors(table),
-            "coverage": table,
-            "by_month": spread.by_month(state, covered, self.limits_of_months),
-            "by_model": spread.by_model(state, eligible, self.highlight, self.limits),
-        }
+        with ThreadPoolExecutor(1) as pool:
+            table = pool.submit(coverage.table, state, eligible, covered)
+            by_month = spread.by_month(state, covered, self.limits_of_months)
+            by_model = spread.by_model(state, eligible, self.highlight, self.limits)
+        anchors = coverage.anchors(table.result())
+        tables = {"anchors": anchors, "coverage": table.result(), "by_month": by_month, "by_model": by_model}
         scalars = coverage.scalars(state, eligible)
         return Result(
             command=self.name,
@@ -166,61 +155,23 @@ class ReuseTime:
             definitions=DEFINITIONS,
         )
 
-    def _combine_keys(self, states: list[State], unions: Unions | None = None) -> State:
-        return returns.combine(states, self.limits, unions or Unions())
+    def _following(self) -> list[Following]:
+        """What follows the keys, and users within months."""
+        gaps, within_months = Returns(self.limits), Months(self.limits_of_months)
+        if "user" in self.by:
+            return [Following("visits", [gaps, within_months])]
+        return [Following("visits", [gaps]), Following("visits_of_users", [within_months], has_inner=False)]
 
-    def _combine_months(self, states: Sequence[State], unions: Unions | None = None) -> State:
-        return months.combine(states, self.limits_of_months, unions or Unions())
+    def _followed(self, state: State) -> State:
+        """The same state with the keys of all requests followed."""
+        tables = dict(state)
+        for following in self._following():
+            following.add(state)
+            tables |= following.followed()
+        return tables
 
     def _levels(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Columns of the outer and of the inner key: the user outside, if it is part of the key."""
         if "user" not in self.by:
             return self.by, ()
         return ("user",), tuple(column for column in self.by if column != "user")
-
-    def _needs(self) -> dict[str, pl.Expr]:
-        outer, inner = self._levels()
-        return {
-            "time_us": pl.col("timestamp").to_physical(),
-            "input_tokens": pl.col("input_tokens").fill_null(-1),
-            "tokens": pl.col("tokens").fill_null(-1),
-            "outer": keys.key(*outer),
-            **({"inner": keys.key(*inner)} if inner else {}),
-            **({} if "user" in self.by else {"user": keys.key("user")}),
-            **({"model": pl.col("model")} if self.is_paper_key else {}),
-        }
-
-
-def _both() -> pl.Expr:
-    """Input and output tokens together, those that are known; null where neither is. The sum stops at 2^63 - 1."""
-    first, second = (pl.col(column) for column in _TOKENS)
-    tokens = first.fill_null(0) + second.fill_null(0)
-    known = pl.when(tokens >= 0).then(tokens).otherwise(_LARGEST)
-    return pl.when(first.is_not_null() | second.is_not_null()).then(known).alias("tokens")
-
-
-def _tables(part: pl.DataFrame, analysis: ReuseTime) -> dict[str, pl.DataFrame]:
-    """The state of a part."""
-    frame = joined(part)
-    visits = arrange(frame, "outer", "inner" if "inner" in frame.columns else None)
-    visitors = visits if "user" in analysis.by else arrange(frame, "user")
-    return {
-        "totals": _TOTALS.summarise(frame),
-        "span": _span(frame["time_us"]),
-        "models": _models(frame) if analysis.is_paper_key else pl.DataFrame(schema=dict(_SCHEMAS["models"])),
-        **returns.summarise(visits, analysis.limits),
-        **months.summarise(visitors, frame["time_us"].to_numpy(), analysis.limits_of_months),
-    }
-
-
-def _models(frame: pl.DataFrame) -> pl.DataFrame:
-    """The name behind each key of a known model."""
-    ids, distinct = intern(frame["inner"].to_numpy())
-    rows = frame.select(pl.col("inner").alias("key"), pl.col("model").alias("name"))[first_rows(ids, distinct.size)]
-    return rows.filter(pl.col("key") != keys.UNKNOWN).sort("key")
-
-
-def _span(times_us: pl.Series) -> pl.DataFrame:
-    """The span of a part whose arrivals are ascending."""
-    times = times_us.cast(pl.Datetime("us"))
-    return pl.DataFrame({"requests": [times.len()], "first": [times.min()], "last": [times.max()]}, dict(_SCHEMAS["span"]))

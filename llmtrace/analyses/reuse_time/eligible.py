@@ -28,7 +28,7 @@ class Eligible:
 
     Attributes:
         keys: per key (row of the table `pairs`) whether it does.
-        cells: the table `cells`, in which exactly their positive gaps are released.
+        cells: the table `cells`, with their positive gaps as `released`.
     """
 
     keys: npt.NDArray[np.bool_]
@@ -44,12 +44,11 @@ def settle(state: State, min_gaps: int, limits: Limits) -> Eligible:
         limits: those of the state; where the threshold is more than `min_gaps`, the user is the outer key.
     """
     positive = state["pairs"]["positive"].to_numpy()
-    certain = positive >= limits.threshold
-    late = (positive >= min_gaps) & ~certain
-    if not late.any():
-        return Eligible(certain, state["cells"])
-    late &= _of_busy_users(state)
-    return Eligible(certain | late, returns.release(state, late, limits.limit))
+    keys = positive >= limits.threshold
+    late = (positive >= min_gaps) & ~keys
+    if late.any():
+        keys |= late & _of_busy_users(state)
+    return Eligible(keys, returns.released(state, keys, limits.limit))
 
 
 def _of_busy_users(state: State) -> npt.NDArray[np.bool_]:

@@ -10,7 +10,6 @@ import polars as pl
 
 from llmtrace.analyses.reuse_time.eligible import ENOUGH_REQUESTS
 from llmtrace.summaries import months, returns, trails
-from llmtrace.summaries.gaps import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,16 +52,21 @@ def by_model(state: State, eligible: Eligible, highlight: Sequence[str], limits:
     )
     named = pl.DataFrame({"model": highlight}, {"model": pl.String()}).unique(maintain_order=True)
     chosen = named.join(models, on="model", how="left", maintain_order="left") if highlight else models.head(TOP_MODELS)
-    rows = [
-        (model, requests or 0, *_box(_medians(state, eligible, place, limits))) for model, requests, place in chosen.iter_rows()
-    ]
+    medians = _medians(state, eligible, [place for place in chosen["place"] if place is not None], limits)
+    nobody = np.empty(0)
+    rows = [(model, requests or 0, *_box(medians.get(place, nobody))) for model, requests, place in chosen.iter_rows()]
     return pl.DataFrame(rows, _BY_MODEL, orient="row")
 
 
-def _medians(state: State, eligible: Eligible, place: int | None, limits: Limits) -> Floats:
-    """The median positive gap of every eligible key of a model, in seconds."""
-    wanted = eligible.keys & (state["pairs"]["inner"].to_numpy() == (NOWHERE if place is None else place))
-    return trails.percentiles(returns.trails_of(state), wanted, (50,), limits.limit)[:, 0] / _SECOND_US
+def _medians(state: State, eligible: Eligible, places: Sequence[int], limits: Limits) -> dict[int | None, Floats]:
+    """The median positive gap of every eligible key of some models, in seconds, by the place of the model."""
+    inner = state["pairs"]["inner"].to_numpy()
+    is_chosen = np.zeros(state["inner"].height, np.bool_)
+    is_chosen[places] = True
+    wanted = eligible.keys & is_chosen[inner]
+    medians = trails.percentiles(returns.trails_of(state), wanted, (50,), limits.limit)[:, 0] / _SECOND_US
+    owners = inner[wanted]
+    return {place: medians[owners == place] for place in places}
 
 
 def _box(values: Floats) -> tuple[float | None, ...]:

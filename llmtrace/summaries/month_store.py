@@ -1,0 +1,168 @@
+"""Keys followed from request to request within each calendar month (see `months` for what is found of them)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numba import njit
+
+from llmtrace.summaries import months, trail_growth, ttl
+from llmtrace.summaries.months import Month
+from llmtrace.summaries.room import Room
+from llmtrace.summaries.trails import Trails
+from llmtrace.summaries.visits import TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from llmtrace.summaries.groups import Integers
+    from llmtrace.summaries.interning import Ids, Keys
+    from llmtrace.summaries.months import Tables
+    from llmtrace.summaries.trails import Limits
+    from llmtrace.summaries.ttl import CellArray
+    from llmtrace.summaries.visits import Table, Visits
+
+    Closed = tuple[pl.DataFrame, list[Month], list[pl.DataFrame]]
+
+__all__ = ["Months"]
+
+_FIRST, _LAST = range(2)
+_ROOM = Room()
+_NEVER, _LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Months:
+    """Follow outer keys within calendar months.
+
+    Attributes:
+        limits: how trails are kept, and which keys have enough gaps in a month.
+    """
+
+    limits: Limits
+
+    def shard(self) -> _Shard:
+        """A shard without keys."""
+        return _Shard(self.limits)
+
+    def counts(self) -> None:
+        """Nothing is counted over all keys."""
+
+    def closed(self, keys: Keys, shard: _Shard, ranks: Ids) -> Closed:  # noqa: ARG002
+        """The table `visitors` of a shard, its first and its last month, and the table `months` of those between."""
+        return shard.closed(keys)
+
+    def tables(self, closed: Sequence[Closed], counts: Sequence[None]) -> Tables:  # noqa: ARG002
+        """The tables of all shards."""
+        visitors = [months.nothing()["visitors"], *(one for one, _, _ in closed)]
+        latest = months.beside([month for _, own, _ in closed for month in own])
+        return months.state_of(pl.concat(visitors), latest, [table for _, _, own in closed for table in own], self.limits)
+
+    def has_followed(self, state: Tables) -> bool:
+        """Whether there are keys in the tables of a state."""
+        return state["visitors"].height > 0
+
+    def combine(self, states: Sequence[Tables]) -> Tables:
+        """The tables of several states."""
+        return months.combine(states, self.limits)
+
+
+class _Shard:
+    """The keys of a shard, ascending, and the latest month."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._requests = limits, np.empty(0, np.int64)
+        self._before: list[Month] = []
+        self._over: list[pl.DataFrame] = []
+        self._start_us, self._end_us = _NEVER, _NEVER
+        self._edges: Table = np.empty((0, 2), np.int64)
+        self._trails = trail_growth.none()
+
+    def follow(self, visits: Visits, inner: int, counts: None) -> None:  # noqa: ARG002
+        """Follow the keys through further requests."""
+        before, starts, stops = visits.before, visits.offsets[:-1], visits.offsets[1:]
+        self._requests = _moved(self._requests, before, 0) + np.diff(visits.offsets)
+        self._edges = _moved(self._edges, before, _NEVER)
+        while (first_us := _earliest(visits.table, starts, stops)) < _LATEST:
+            if first_us >= self._end_us:
+                self._close(visits.keys, before)
+                self._begin(first_us, before.size)
+                before = np.arange(before.size)
+            ends = _reached(visits.table, starts, stops, self._end_us)
+            cells = _ROOM.array("cells", len(visits.table) + 1, np.uint32)
+            ends_of_cells, size = _follow(visits.table, starts, ends, self._edges, cells)
+            self._trails = trail_growth.grown(self._trails, before, (ends_of_cells, cells[:size]), self._limits)
+            before, starts = np.arange(before.size), ends
+
+    def closed(self, keys: Keys) -> Closed:
+        """What the tables say of them, the keys being these."""
+        self._close(keys, np.arange(keys.size))
+        return months.visitors(keys, self._requests), self._before, self._over
+
+    def _begin(self, time_us: int, keys: int) -> None:
+        """Begin the month of a time, without requests."""
+        self._start_us, self._end_us = months.around(time_us)
+        self._edges, self._trails = np.full((keys, 2), _NEVER), trail_growth.none(keys)
+
+    def _close(self, keys: Keys, before: Integers) -> None:
+        """Put the latest month among those before; all but the first and the last are over.
+
+        Args:
+            keys: all keys.
+            before: per key its place in the trails.
+        """
+        here = self._edges[:, _LAST] != _NEVER
+        if here.any():
+            first_us, last_us = (self._edges[here, field] for field in (_FIRST, _LAST))
+            positive = self._trails.positive[before[here]]
+            trails = Trails(positive, self._trails.held, self._trails.profiles)
+            self._before.append(Month(self._start_us, keys[here], first_us, last_us, trails))
+        self._over += [months.scored(month, self._limits) for month in self._before[1:-1]]
+        self._before[1:-1] = []
+
+
+def _moved(values: Integers, before: Integers, new: int) -> Integers:
+    """The values of keys where these stand now, and one for those that are new."""
+    moved = np.full((before.size, *values.shape[1:]), new)
+    moved[before >= 0] = values
+    return moved
+
+
+@njit(nogil=True, cache=True)
+def _earliest(table: Table, starts: Integers, stops: Integers) -> int:
+    """The earliest of visits of which each key has those from starts[k] up to stops[k], `_LATEST` without any."""
+    earliest = _LATEST
+    for key in range(starts.size):
+        if starts[key] < stops[key]:
+            earliest = min(earliest, table[starts[key], TIME])
+    return earliest
+
+
+@njit(nogil=True, cache=True)
+def _reached(table: Table, starts: Integers, stops: Integers, end_us: int) -> Integers:
+    """Per key the first visit from starts[k] on that is not before a time."""
+    reached = stops.copy()
+    for key in range(starts.size):
+        while reached[key] > starts[key] and table[reached[key] - 1, TIME] >= end_us:
+            reached[key] -= 1
+    return reached
+
+
+@njit(nogil=True, cache=True)
+def _follow(table: Table, starts: Integers, ends: Integers, edges: Table, cells: CellArray) -> tuple[Integers, int]:
+    """Follow each key through its visits, and write the cells of its positive gaps: where those of each end, and how many."""
+    ends_of_cells, size = np.empty(starts.size, np.int64), 0
+    for key in range(starts.size):
+        last = edges[key, _LAST]
+        if last == _NEVER and starts[key] < ends[key]:
+            last = edges[key, _FIRST] = table[starts[key], TIME]
+        for row in range(starts[key], ends[key]):
+            # Written for every visit, and kept where time has passed: without a branch.
+            cells[size] = ttl.cell_of(table[row, TIME] - last)
+            size += table[row, TIME] > last
+            last = table[row, TIME]
+        edges[key, _LAST], ends_of_cells[key] = last, size
+    return ends_of_cells, size
