@@ -97,7 +97,6 @@ class Following(Accumulator["Tables"]):
             has_inner: whether there is a table `inner`, without which the only inner key is that at place 0.
         """
         self._visits, self._followers, self._has_inner = visits, followers, has_inner
-        self._threads = min(os.cpu_count() or 1, _MOST_THREADS)
         self._done: list[Tables] = []
         self._waiting: list[Tables] = []
         self._keys: _Keys | None = None
@@ -124,7 +123,7 @@ class Following(Accumulator["Tables"]):
     def _follow(self) -> None:
         self._keys = self._keys or _Keys(self._followers)
         waiting, self._waiting = self._waiting, []
-        self._keys.follow([(state[self._visits], self._inner(state)) for state in waiting], self._threads)
+        self._keys.follow([(state[self._visits], self._inner(state)) for state in waiting])
 
     def _close(self) -> None:
         """Be done with all requests so far."""
@@ -132,7 +131,7 @@ class Following(Accumulator["Tables"]):
             self._follow()
         if self._keys:
             keys, self._keys = self._keys, None
-            inner, *found = keys.tables(self._threads)
+            inner, *found = keys.tables()
             self._done.append(self._whole(_no_visits(), inner, found))
 
     def _combined(self, states: Sequence[Tables]) -> Tables:
@@ -168,8 +167,11 @@ class _Keys:
         self._shards = [[follower.shard() for follower in followers] for _ in range(SHARDS)]
         self._counts: list[list[Any]] = [[] for _ in followers]
         self._inner, self._requests = Interner(), np.zeros(0, np.int64)
+        # Always the same threads, which keep what they work with (see `room`).
+        self._threads = min(os.cpu_count() or 1, _MOST_THREADS)
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="llmtrace-keys")
 
-    def follow(self, parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]], threads: int) -> None:
+    def follow(self, parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]]) -> None:
         """Follow keys through the visits of parts, in order of time; each comes with its table `inner`."""
         numbered = [(visits, self._numbered(inner)) for visits, inner in parts]
         given = [(*piece, numbers) for visits, numbers in numbered for piece in pieces(visits)]
@@ -180,21 +182,26 @@ class _Keys:
                 self._follow(shard, [_piece(*piece, shard) for piece in given], counts)
             return counts
 
-        for counts in _in_threads(work, threads):
+        for counts in self._in_threads(work):
             for all_counts, one in zip(self._counts, counts, strict=True):
                 all_counts.append(one)
 
-    def tables(self, threads: int) -> list[Any]:
+    def tables(self) -> list[Any]:
         """The table `inner` and the tables of each follower; with that it ends."""
         order, ranks = ranked(self._inner.keys)
 
         def work(shards: Sequence[int]) -> list[list[Any]]:
             return [self._closed(shard, ranks) for shard in shards]
 
-        closed = [found for some in _in_threads(work, threads) for found in some]
+        closed = [found for some in self._in_threads(work) for found in some]
+        self._pool.shutdown()
         inner = pl.DataFrame({"key": self._inner.keys[order], "requests": self._requests[order]})
         found = zip(self._followers, zip(*closed, strict=True), self._counts, strict=True)
         return [inner, *(follower.tables(own, counts) for follower, own, counts in found)]
+
+    def _in_threads(self, work: Callable[[Sequence[int]], _Outcome]) -> list[_Outcome]:
+        """Give each thread some shards to work on, all of them in order: what it makes of them."""
+        return list(self._pool.map(work, np.array_split(range(SHARDS), self._threads)))
 
     def _follow(self, shard: int, given: Sequence[Piece], counts: Sequence[Any]) -> None:
         given = [piece for piece in given if len(piece[0])]
@@ -236,11 +243,3 @@ def _counted(requests: Integers, numbers: Ids, inner: pl.DataFrame, size: int) -
     counted = np.append(requests, np.zeros(size - requests.size, np.int64))
     counted[numbers] += inner["requests"].to_numpy()
     return counted
-
-
-def _in_threads(work: Callable[[Sequence[int]], _Outcome], threads: int) -> list[_Outcome]:
-    """Give each thread some shards to work on, all of them in order: what it makes of them."""
-    if threads == 1:
-        return [work(range(SHARDS))]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, np.array_split(range(SHARDS), threads)))

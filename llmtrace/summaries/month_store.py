@@ -13,7 +13,7 @@ from llmtrace.summaries import months, trail_growth, ttl
 from llmtrace.summaries.months import Month
 from llmtrace.summaries.room import Room
 from llmtrace.summaries.trails import Trails
-from llmtrace.summaries.visits import TIME
+from llmtrace.summaries.visits import TIME, moved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,8 +84,8 @@ class _Shard:
     def follow(self, visits: Visits, inner: int, counts: None) -> None:  # noqa: ARG002
         """Follow the keys through further requests."""
         before, starts, stops = visits.before, visits.offsets[:-1], visits.offsets[1:]
-        self._requests = _moved(self._requests, before, 0) + np.diff(visits.offsets)
-        self._edges = _moved(self._edges, before, _NEVER)
+        self._requests = moved(self._requests, before, 0) + np.diff(visits.offsets)
+        self._edges = moved(self._edges, before, _NEVER)
         while (first_us := _earliest(visits.table, starts, stops)) < _LATEST:
             if first_us >= self._end_us:
                 self._close(visits.keys, before)
@@ -122,13 +122,6 @@ class _Shard:
             self._before.append(Month(self._start_us, keys[here], first_us, last_us, trails))
         self._over += [months.scored(month, self._limits) for month in self._before[1:-1]]
         self._before[1:-1] = []
-
-
-def _moved(values: Integers, before: Integers, new: int) -> Integers:
-    """The values of keys where these stand now, and one for those that are new."""
-    moved = np.full((before.size, *values.shape[1:]), new)
-    moved[before >= 0] = values
-    return moved
 
 
 @njit(nogil=True, cache=True)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from llmtrace.summaries import cells, return_kernels, returns, trail_growth, ttl
+from llmtrace.summaries.visits import moved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,11 +53,11 @@ class Returns:
         """The tables of all shards."""
         none = returns.nothing()
         starts = np.cumsum([0, *(tables["pairs"].height for tables in closed)])
-        moved = [
+        placed = [
             {**tables, "excess": tables["excess"].with_columns(pl.col("pair") + int(start))}
             for tables, start in zip(closed, starts, strict=False)
         ]
-        whole = {name: pl.concat([none[name], *(one[name] for one in moved)], how="vertical_relaxed") for name in _OF_SHARDS}
+        whole = {name: pl.concat([none[name], *(one[name] for one in placed)], how="vertical_relaxed") for name in _OF_SHARDS}
         gaps = np.zeros(ttl.CELLS, np.int64)
         for some, _ in counts:
             gaps += some
@@ -82,10 +83,7 @@ class _Shard:
 
     def follow(self, visits: Visits, inner: int, counts: Counts) -> None:
         """Follow the keys through further requests."""
-        table, own = (
-            visits.table,
-            np.where(visits.before >= 0, np.append(self._counts, np.uint32(0))[visits.before], np.uint32(0)),
-        )
+        table, own = visits.table, moved(self._counts, visits.before, 0)
         pair_of, before, self._inner, self._counts = return_kernels.number(table, visits.offsets, own, self._inner, inner)
         self._edges, further = return_kernels.follow(table, pair_of, before, self._edges, counts)
         self._trails = trail_growth.grown(self._trails, before, further, self._limits)

@@ -16,7 +16,7 @@ Rows stand shard by shard, and in order of time within each. Requests of an unkn
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -33,11 +33,15 @@ from llmtrace.summaries.tallies import ranked
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy.typing as npt
+
     from llmtrace.summaries.interning import Ids, Integers, Keys
 
     Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
     Columns = tuple[Keys, Ids, Integers, Integers, Integers]
     Piece = tuple[Table, Table, Ids]
+
+_Number = TypeVar("_Number", bound=np.integer[Any])
 
 __all__ = [
     "INNER",
@@ -52,6 +56,7 @@ __all__ = [
     "added",
     "arrange",
     "deal",
+    "moved",
     "pieces",
     "together",
 ]
@@ -129,8 +134,8 @@ def together(tables: Sequence[pl.DataFrame], numbers: Sequence[Ids]) -> pl.DataF
 
 def _chunk(arrivals: Table, what: Table, numbers: Ids) -> Chunk:
     """The requests of a table of visits, with other places of inner keys."""
-    inner, inputs, tokens = what.T
-    return Chunk(arrivals[:, 0].view(np.uint64), numbers[inner], arrivals[:, 1], inputs, tokens - inputs)
+    (outer, times_us), (inner, inputs, tokens) = arrivals.T.copy(), what.T.copy()
+    return Chunk(outer.view(np.uint64), numbers[inner], times_us, inputs, tokens - inputs)
 
 
 def pieces(visits: pl.DataFrame) -> list[tuple[Table, Table, Integers]]:
@@ -148,8 +153,9 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
         given: rows of tables of visits, in order of time; and for each of them the number of each inner key.
     """
     numbers = Interner()
-    numbers.add(known)
-    ids = [numbers.add(arrivals[:, 0].view(np.uint64)) for arrivals, _, _ in given]
+    # Kernels are compiled anew for columns that are not an array of their own.
+    numbers.add(*frozen(known))
+    ids = [numbers.add(*frozen(arrivals[:, 0].copy().view(np.uint64))) for arrivals, _, _ in given]
     order, ranks = ranked(numbers.keys)
     offsets = np.zeros(order.size + 1, np.int64)
     for own in ids:
@@ -159,6 +165,22 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
     for (arrivals, what, inner), own in zip(given, ids, strict=True):
         _arrange(arrivals, what, own, ranks, inner, ends, arranged)
     return Visits(numbers.keys[order], np.where(order < known.size, order, -1), offsets, arranged)
+
+
+def moved(values: npt.NDArray[_Number], before: Integers, new: int) -> npt.NDArray[_Number]:
+    """The values of keys, or rows of them, where these stand now.
+
+    Args:
+        values: those of the keys that were known before.
+        before: per key its place among those, -1 for new ones.
+        new: the value of these.
+
+    >>> moved(np.array([7, 9]), np.array([-1, 0, 1]), 0)
+    array([0, 7, 9])
+    """
+    now = np.full((before.size, *values.shape[1:]), new, values.dtype)
+    now[before >= 0] = values
+    return now
 
 
 def _arrays(name: str, table: Table) -> pl.Series:
