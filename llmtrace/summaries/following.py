@@ -21,8 +21,7 @@ from llmtrace.summaries import visits
 from llmtrace.summaries.accumulator import Accumulator
 from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.tallies import ranked
-from llmtrace.summaries.visits import SHARDS, arrange, pieces, together
+from llmtrace.summaries.visits import SHARDS, arrange, in_order, pieces, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,10 +37,12 @@ _Counts = TypeVar("_Counts")
 _Added_contra = TypeVar("_Added_contra", contravariant=True)
 _Shard = TypeVar("_Shard")
 
-__all__ = ["INNER_SCHEMA", "MOST_WAITING", "NO_INNER", "Follower", "Following", "Shard"]
+__all__ = ["GROUP_REQUESTS", "INNER_SCHEMA", "MOST_WAITING", "NO_INNER", "Follower", "Following", "Shard"]
 
 MOST_WAITING = 1 << 22
 """Requests of a state that has them as they came, at most."""
+GROUP_REQUESTS = 1 << 15
+"""So few requests are not worth a group of shards of their own."""
 NO_INNER = (1 << 32) - 1
 """The number of an inner key that is not known."""
 INNER_SCHEMA: Mapping[str, pl.DataType] = {"key": pl.UInt64(), "requests": pl.Int64()}
@@ -72,10 +73,13 @@ class Follower(Protocol[_Shard, _Counts, _Closed]):
     def counts(self) -> _Counts:
         """Counts of nothing, for a thread to add to."""
 
+    def added_up(self, counts: Sequence[_Counts]) -> _Counts:
+        """Several counts as one."""
+
     def closed(self, keys: Keys, shard: _Shard, ranks: Ids) -> _Closed:
         """What the tables say of a shard with these outer keys, of whose inner keys `ranks` has the places; it ends with that."""
 
-    def tables(self, closed: Sequence[_Closed], counts: Sequence[_Counts]) -> Tables:
+    def tables(self, closed: Sequence[_Closed], counts: _Counts) -> Tables:
         """The tables, from what they say of each shard, in order, and all counts."""
 
     def has_followed(self, state: Tables) -> bool:
@@ -121,8 +125,8 @@ class Following(Accumulator["Tables"]):
         return self._combined(self._done)
 
     def _follow(self) -> None:
-        self._keys = self._keys or _Keys(self._followers)
         waiting, self._waiting = self._waiting, []
+        self._keys = self._keys or _Keys(self._followers, sum(one[self._visits].height for one in waiting))
         self._keys.follow([(state[self._visits], self._inner(state)) for state in waiting])
 
     def _close(self) -> None:
@@ -148,7 +152,7 @@ class Following(Accumulator["Tables"]):
             requests = _counted(requests, own, self._inner(state), found.keys.size)
         visits = together([state[self._visits] for state in self._waiting], numbers)
         inner = pl.DataFrame({"key": found.keys, "requests": requests}, dict(INNER_SCHEMA))
-        return self._whole(visits, inner, [follower.tables([], []) for follower in self._followers])
+        return self._whole(visits, inner, [follower.tables([], follower.counts()) for follower in self._followers])
 
     def _inner(self, state: Tables) -> pl.DataFrame:
         return state["inner"] if self._has_inner else _ONE_INNER
@@ -159,16 +163,20 @@ class Following(Accumulator["Tables"]):
 
 
 class _Keys:
-    """All keys, shard by shard, and what is found of them."""
+    """All keys, group by group of shards, and what is found of them.
 
-    def __init__(self, followers: Sequence[Follower[Any, Any, Any]]) -> None:
+    Where requests are few, a group of several shards is as good as one: as many as `SHARDS` are for millions.
+    """
+
+    def __init__(self, followers: Sequence[Follower[Any, Any, Any]], requests: int) -> None:
         self._followers = followers
-        self._outer: list[Keys] = [np.empty(0, np.uint64)] * SHARDS
-        self._shards = [[follower.shard() for follower in followers] for _ in range(SHARDS)]
-        self._counts: list[list[Any]] = [[] for _ in followers]
+        self._groups = 1 << min(max(requests // GROUP_REQUESTS, 1), SHARDS).bit_length() - 1
+        self._outer: list[Keys] = [np.empty(0, np.uint64)] * self._groups
+        self._shards = [[follower.shard() for follower in followers] for _ in range(self._groups)]
+        self._counts = [follower.counts() for follower in followers]
         self._inner, self._requests = Interner(), np.zeros(0, np.int64)
         # Always the same threads, which keep what they work with (see `room`).
-        self._threads = min(os.cpu_count() or 1, _MOST_THREADS)
+        self._threads = min(os.cpu_count() or 1, _MOST_THREADS, self._groups)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="llmtrace-keys")
 
     def follow(self, parts: Sequence[tuple[pl.DataFrame, pl.DataFrame]]) -> None:
@@ -176,22 +184,21 @@ class _Keys:
         numbered = [(visits, self._numbered(inner)) for visits, inner in parts]
         given = [(*piece, numbers) for visits, numbers in numbered for piece in pieces(visits)]
 
-        def work(shards: Sequence[int]) -> list[Any]:
+        def work(groups: Sequence[int]) -> list[Any]:
             counts = [follower.counts() for follower in self._followers]
-            for shard in shards:
-                self._follow(shard, [_piece(*piece, shard) for piece in given], counts)
+            for group in groups:
+                self._follow(group, [self._piece(group, *piece) for piece in given], counts)
             return counts
 
-        for counts in self._in_threads(work):
-            for all_counts, one in zip(self._counts, counts, strict=True):
-                all_counts.append(one)
+        counted = zip(self._counts, *self._in_threads(work), strict=True)
+        self._counts = [follower.added_up(some) for follower, some in zip(self._followers, counted, strict=True)]
 
     def tables(self) -> list[Any]:
         """The table `inner` and the tables of each follower; with that it ends."""
-        order, ranks = ranked(self._inner.keys)
+        order, ranks = in_order(self._inner.keys)
 
-        def work(shards: Sequence[int]) -> list[list[Any]]:
-            return [self._closed(shard, ranks) for shard in shards]
+        def work(groups: Sequence[int]) -> list[list[Any]]:
+            return [self._closed(group, ranks) for group in groups]
 
         closed = [found for some in self._in_threads(work) for found in some]
         self._pool.shutdown()
@@ -200,20 +207,26 @@ class _Keys:
         return [inner, *(follower.tables(own, counts) for follower, own, counts in found)]
 
     def _in_threads(self, work: Callable[[Sequence[int]], _Outcome]) -> list[_Outcome]:
-        """Give each thread some shards to work on, all of them in order: what it makes of them."""
-        return list(self._pool.map(work, np.array_split(range(SHARDS), self._threads)))
+        """Give each thread some groups to work on, all of them in order: what it makes of them."""
+        return list(self._pool.map(work, np.array_split(range(self._groups), self._threads)))
 
-    def _follow(self, shard: int, given: Sequence[Piece], counts: Sequence[Any]) -> None:
+    def _piece(self, group: int, arrivals: Table, what: Table, edges: Integers, numbers: Ids) -> Piece:
+        """The part of a piece that belongs to a group."""
+        shards = SHARDS // self._groups
+        own = slice(edges[group * shards], edges[(group + 1) * shards])
+        return arrivals[own], what[own], numbers
+
+    def _follow(self, group: int, given: Sequence[Piece], counts: Sequence[Any]) -> None:
         given = [piece for piece in given if len(piece[0])]
         if given:
-            visits = arrange(self._outer[shard], given)
-            self._outer[shard] = visits.keys
-            for own, some in zip(self._shards[shard], counts, strict=True):
+            visits = arrange(self._outer[group], given)
+            self._outer[group] = visits.keys
+            for own, some in zip(self._shards[group], counts, strict=True):
                 own.follow(visits, self._inner.keys.size, some)
 
-    def _closed(self, shard: int, ranks: Ids) -> list[Any]:
-        shards, self._shards[shard] = self._shards[shard], []
-        return [follower.closed(self._outer[shard], own, ranks) for follower, own in zip(self._followers, shards, strict=True)]
+    def _closed(self, group: int, ranks: Ids) -> list[Any]:
+        shards, self._shards[group] = self._shards[group], []
+        return [follower.closed(self._outer[group], own, ranks) for follower, own in zip(self._followers, shards, strict=True)]
 
     def _numbered(self, inner: pl.DataFrame) -> Ids:
         """The numbers of inner keys."""
@@ -221,12 +234,6 @@ class _Keys:
         numbers = self._inner.add(keys)
         self._requests = _counted(self._requests, numbers, inner, self._inner.keys.size)
         return np.where(keys == UNKNOWN, np.uint32(NO_INNER), numbers)
-
-
-def _piece(arrivals: Table, what: Table, edges: Integers, numbers: Ids, shard: int) -> Piece:
-    """The part of a piece that belongs to a shard."""
-    own = slice(edges[shard], edges[shard + 1])
-    return arrivals[own], what[own], numbers
 
 
 def _no_visits() -> pl.DataFrame:

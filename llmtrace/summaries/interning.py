@@ -46,8 +46,11 @@ class Interner:
     def add(self, keys: Keys) -> Ids:
         """The integer of each key; keys that are new get the next ones."""
         ids, row = np.empty(keys.size, np.uint32), 0
+        # Only to be read, as those that Polars owns are: the kernel would be compiled once more for others.
+        given = keys.view()
+        given.flags.writeable = False
         while True:
-            row, self._known = _fill(keys, row, ids, self._distinct, self._known, self._table)
+            row, self._known = _fill(given, row, ids, self._distinct, self._known, self._table)
             if row == keys.size:
                 return ids
             self._grow()

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from llmtrace.summaries.ttl import CellArray
     from llmtrace.summaries.visits import Table, Visits
 
-    Closed = tuple[pl.DataFrame, list[Month], list[pl.DataFrame]]
+    Over = tuple[list[Month], list[pl.DataFrame]]
+    """Months of shards that are over; their tables `months`."""
+    Closed = tuple[pl.DataFrame, list[Month]]
 
 __all__ = ["Months"]
 
@@ -48,18 +50,24 @@ class Months:
         """A shard without keys."""
         return _Shard(self.limits)
 
-    def counts(self) -> None:
-        """Nothing is counted over all keys."""
+    def counts(self) -> Over:
+        """No month is over."""
+        return [], []
+
+    def added_up(self, counts: Sequence[Over]) -> Over:
+        """What is kept of months that are over: their percentiles, of all shards together."""
+        over = months.beside([month for own, _ in counts for month in own])
+        return [], [*(table for _, tables in counts for table in tables), *(months.scored(month, self.limits) for month in over)]
 
     def closed(self, keys: Keys, shard: _Shard, ranks: Ids) -> Closed:  # noqa: ARG002
-        """The table `visitors` of a shard, its first and its last month, and the table `months` of those between."""
+        """The table `visitors` of a shard; its first and its last month."""
         return shard.closed(keys)
 
-    def tables(self, closed: Sequence[Closed], counts: Sequence[None]) -> Tables:  # noqa: ARG002
+    def tables(self, closed: Sequence[Closed], counts: Over) -> Tables:
         """The tables of all shards."""
-        visitors = [months.nothing()["visitors"], *(one for one, _, _ in closed)]
-        latest = months.beside([month for _, own, _ in closed for month in own])
-        return months.state_of(pl.concat(visitors), latest, [table for _, _, own in closed for table in own], self.limits)
+        visitors = [months.nothing()["visitors"], *(one for one, _ in closed)]
+        edges = months.beside([month for _, own in closed for month in own])
+        return months.state_of(pl.concat(visitors), edges, counts[1], self.limits)
 
     def has_followed(self, state: Tables) -> bool:
         """Whether there are keys in the tables of a state."""
@@ -75,20 +83,19 @@ class _Shard:
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._requests = limits, np.empty(0, np.int64)
-        self._before: list[Month] = []
-        self._over: list[pl.DataFrame] = []
+        self._first: Month | None = None
         self._start_us, self._end_us = _NEVER, _NEVER
         self._edges: Table = np.empty((0, 2), np.int64)
         self._trails = trail_growth.none()
 
-    def follow(self, visits: Visits, inner: int, counts: None) -> None:  # noqa: ARG002
+    def follow(self, visits: Visits, inner: int, counts: Over) -> None:  # noqa: ARG002
         """Follow the keys through further requests."""
         before, starts, stops = visits.before, visits.offsets[:-1], visits.offsets[1:]
         self._requests = moved(self._requests, before, 0) + np.diff(visits.offsets)
         self._edges = moved(self._edges, before, _NEVER)
         while (first_us := _earliest(visits.table, starts, stops)) < _LATEST:
             if first_us >= self._end_us:
-                self._close(visits.keys, before)
+                self._end(visits.keys, before, counts[0])
                 self._begin(first_us, before.size)
                 before = np.arange(before.size)
             ends = _reached(visits.table, starts, stops, self._end_us)
@@ -99,29 +106,34 @@ class _Shard:
 
     def closed(self, keys: Keys) -> Closed:
         """What the tables say of them, the keys being these."""
-        self._close(keys, np.arange(keys.size))
-        return months.visitors(keys, self._requests), self._before, self._over
+        edges = [month for month in (self._first, self._month(keys, np.arange(keys.size))) if month]
+        return months.visitors(keys, self._requests), edges
 
     def _begin(self, time_us: int, keys: int) -> None:
         """Begin the month of a time, without requests."""
         self._start_us, self._end_us = months.around(time_us)
         self._edges, self._trails = np.full((keys, 2), _NEVER), trail_growth.none(keys)
 
-    def _close(self, keys: Keys, before: Integers) -> None:
-        """Put the latest month among those before; all but the first and the last are over.
+    def _end(self, keys: Keys, before: Integers, over: list[Month]) -> None:
+        """Keep the first month, and put others among those that are over."""
+        month = self._month(keys, before)
+        if self._first and month:
+            over.append(month)
+        self._first = self._first or month
+
+    def _month(self, keys: Keys, before: Integers) -> Month | None:
+        """The latest month, if there are requests in it.
 
         Args:
             keys: all keys.
             before: per key its place in the trails.
         """
         here = self._edges[:, _LAST] != _NEVER
-        if here.any():
-            first_us, last_us = (self._edges[here, field] for field in (_FIRST, _LAST))
-            positive = self._trails.positive[before[here]]
-            trails = Trails(positive, self._trails.held, self._trails.profiles)
-            self._before.append(Month(self._start_us, keys[here], first_us, last_us, trails))
-        self._over += [months.scored(month, self._limits) for month in self._before[1:-1]]
-        self._before[1:-1] = []
+        if not here.any():
+            return None
+        first_us, last_us = (self._edges[here, field] for field in (_FIRST, _LAST))
+        trails = Trails(self._trails.positive[before[here]], self._trails.held, self._trails.profiles)
+        return Month(self._start_us, keys[here], first_us, last_us, trails)
 
 
 @njit(nogil=True, cache=True)

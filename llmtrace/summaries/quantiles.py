@@ -43,7 +43,7 @@ def quantiles(frame: pl.DataFrame, at: Sequence[float], *, bits: int, positive: 
     """
     offsets, buckets, counts = lists(frame)
     found = np.full((frame.height, len(at)), np.nan)
-    low, high = (frame[name].fill_null(-1).cast(pl.Float64).to_numpy() for name in ("min", "max"))
+    low, high = (frame[name].fill_null(-1).cast(pl.Float64).rechunk().to_numpy() for name in ("min", "max"))
     _quantiles((offsets, buckets, counts), low, high, np.asarray(at, np.float64), bits, int(positive), found)
     return found
 

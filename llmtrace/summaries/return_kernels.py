@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Small = npt.NDArray[np.uint32]
     Values = npt.NDArray[Any]
     Edges = np.ndarray[tuple[int, int], np.dtype[np.int64]]
-    Counts = tuple[Small, Sums]
+    Counts = tuple[Integers, Sums]
     Reach = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Ends: TypeAlias = "tuple[Integers, Values]"
@@ -185,7 +185,7 @@ def _move(edges: Edges, before: Integers, now: Edges) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _follow(table: Table, pair_of: Small, edges: Edges, gaps: Small, sums: Sums, found: Small, positive: Integers) -> None:
+def _follow(table: Table, pair_of: Small, edges: Edges, gaps: Integers, sums: Sums, found: Small, positive: Integers) -> None:
     """Write the cell of the gap before each visit, 0 where there is none, and count the positive gaps of each pair."""
     for row in range(pair_of.size):
         cell, pair, time, input_tokens = 0, np.uint64(pair_of[row]), table[row, TIME], table[row, INPUT]

@@ -43,13 +43,18 @@ class Returns:
 
     def counts(self) -> Counts:
         """No gaps, and no sums over them."""
-        return np.zeros(ttl.CELLS, np.uint32), ttl.no_sums()
+        return np.zeros(ttl.CELLS, np.int64), ttl.no_sums()
+
+    def added_up(self, counts: Sequence[Counts]) -> Counts:
+        """All gaps, and the sums over them."""
+        gaps, sums = zip(*counts, strict=True)
+        return np.sum(gaps, axis=0), ttl.added_up(sums)
 
     def closed(self, keys: Keys, shard: _Shard, ranks: Ids) -> Tables:
         """The tables of the keys of a shard."""
         return shard.tables(keys, ranks)
 
-    def tables(self, closed: Sequence[Tables], counts: Sequence[Counts]) -> Tables:
+    def tables(self, closed: Sequence[Tables], counts: Counts) -> Tables:
         """The tables of all shards."""
         none = returns.nothing()
         starts = np.cumsum([0, *(tables["pairs"].height for tables in closed)])
@@ -58,11 +63,8 @@ class Returns:
             for tables, start in zip(closed, starts, strict=False)
         ]
         whole = {name: pl.concat([none[name], *(one[name] for one in placed)], how="vertical_relaxed") for name in _OF_SHARDS}
-        gaps = np.zeros(ttl.CELLS, np.int64)
-        for some, _ in counts:
-            gaps += some
-        weights = ttl.combine([none["weights"], *(ttl.weights(sums) for _, sums in counts)])
-        return {**whole, "cells": returns.counted(gaps), "weights": weights}
+        gaps, sums = counts
+        return {**whole, "cells": returns.counted(gaps), "weights": ttl.weights(sums)}
 
     def has_followed(self, state: Tables) -> bool:
         """Whether there are keys in the tables of a state."""

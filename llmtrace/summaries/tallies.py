@@ -222,8 +222,9 @@ def _in_order(keys: Keys, bits: int, order: Integers) -> bool:
     ends, shift = np.zeros((1 << bits) + 1, np.int64), np.uint64(64 - bits)
     for key in keys:
         ends[(key >> shift) + _ONE] += 1
-    if ends.max() > _MOST_ALIKE:
-        return False
+    for alike in ends:
+        if alike > _MOST_ALIKE:
+            return False
     for bucket in range(ends.size - 1):
         ends[bucket + 1] += ends[bucket]
     for one in range(keys.size):

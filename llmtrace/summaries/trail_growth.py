@@ -59,7 +59,8 @@ def grown(trails: Trails, before: Integers, further: tuple[Integers, CellArray],
         _ROOM.array(wide, most, histograms[2].dtype),
     )
     sides = (trails.positive, trails.held, histograms), (before, ends, cells)
-    kept, rows = _grow(*sides, (limits.limit, limits.profiled), (positive, held), target)
+    work = np.zeros(DENSE, np.uint64), np.zeros(DENSE // 64, np.uint64)
+    kept, rows = _grow(*sides, (limits.limit, limits.profiled), (positive, held), target, work)
     size = int(target[0][rows])
     joined: Cells = target[0][: rows + 1].copy(), target[1][:size].copy(), target[2][:size].copy()
     if many and not largest(joined) >> 32:
@@ -74,6 +75,7 @@ def _grow(
     limits: tuple[int, bool],
     few: tuple[Positive, CellArray],
     many: Histograms,
+    work: tuple[Dense, Dense],
 ) -> tuple[int, int]:
     """Write trails that have grown: how many cells are held, and how many histograms there are.
 
@@ -81,7 +83,6 @@ def _grow(
     """
     (own, held, histograms), (before, ends, cells) = trails, further
     limit, (positive, moved) = limits[0], few
-    dense, marks = np.zeros(DENSE, np.uint64), np.zeros(DENSE // 64, np.uint64)
     # Where the cells, the histogram and the further cells of the next key begin, and where the next of either is written.
     cell, row, start, size, rows = 0, 0, 0, 0, 0
     for key in range(before.size):
@@ -97,7 +98,7 @@ def _grow(
                 size += 1
         elif limits[1]:
             whose = row if count >= limit else NOWHERE
-            _pour((histograms, whose), held[cell:end], cells[start : ends[key]], (dense, marks), (many, rows))
+            _pour((histograms, whose), held[cell:end], cells[start : ends[key]], work, (many, np.int64(rows)))
         row += count >= limit
         rows += total >= limit
         cell, start = end, ends[key]
@@ -110,7 +111,7 @@ def _pour(
     held: CellArray,
     cells: CellArray,
     work: tuple[Dense, Dense],
-    target: tuple[Histograms, int],
+    target: tuple[Histograms, np.int64],
 ) -> None:
     """Write the histogram of a key: that which it has, if any, with the cells that it held and further ones."""
     ((starts, buckets, counts), row), (dense, marks), ((offsets, buckets_to, counts_to), place) = histogram, work, target

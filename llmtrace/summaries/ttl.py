@@ -47,6 +47,7 @@ __all__ = [
     "SCHEMA",
     "TTLS_US",
     "add",
+    "added_up",
     "cell_of",
     "cell_starts",
     "combine",
@@ -132,6 +133,17 @@ def weigh(gaps_us: Integers, input_tokens: Integers, tokens: Integers) -> tuple[
 def no_sums() -> Sums:
     """Sums for `add` to add to."""
     return np.zeros((_LAST_OF_STEP.size, _COLUMNS), np.uint64)
+
+
+def added_up(some: Sequence[Sums]) -> Sums:
+    """Several sums as one."""
+    total = some[0].copy()
+    for sums in some[1:]:
+        total[:, _GAPS] += sums[:, _GAPS]
+        for at in (_INPUT, _TOKENS, _AREA):
+            total[:, at + 1] += sums[:, at + 1]
+            total[:, at] += sums[:, at] + (total[:, at + 1] < sums[:, at + 1])
+    return total
 
 
 def weights(sums: Sums) -> pl.DataFrame:

@@ -28,7 +28,6 @@ from llmtrace.summaries.frames import series_of
 from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.room import Room
-from llmtrace.summaries.tallies import ranked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +55,7 @@ __all__ = [
     "added",
     "arrange",
     "deal",
+    "in_order",
     "moved",
     "pieces",
     "together",
@@ -153,10 +153,10 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
         given: rows of tables of visits, in order of time; and for each of them the number of each inner key.
     """
     numbers = Interner()
-    # Kernels are compiled anew for columns that are not an array of their own.
-    numbers.add(*frozen(known))
-    ids = [numbers.add(*frozen(arrivals[:, 0].copy().view(np.uint64))) for arrivals, _, _ in given]
-    order, ranks = ranked(numbers.keys)
+    numbers.add(known)
+    # The kernel would be compiled once more for columns that are not arrays of their own.
+    ids = [numbers.add(arrivals[:, 0].copy().view(np.uint64)) for arrivals, _, _ in given]
+    order, ranks = in_order(numbers.keys)
     offsets = np.zeros(order.size + 1, np.int64)
     for own in ids:
         _count_ranks(own, ranks, offsets)
@@ -165,6 +165,14 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
     for (arrivals, what, inner), own in zip(given, ids, strict=True):
         _arrange(arrivals, what, own, ranks, inner, ends, arranged)
     return Visits(numbers.keys[order], np.where(order < known.size, order, -1), offsets, arranged)
+
+
+def in_order(keys: Keys) -> tuple[Integers, Ids]:
+    """The order that makes keys ascend, and the rank of each."""
+    order = np.argsort(keys)
+    ranks = np.empty(order.size, np.uint32)
+    ranks[order] = np.arange(order.size, dtype=np.uint32)
+    return order, ranks
 
 
 def moved(values: npt.NDArray[_Number], before: Integers, new: int) -> npt.NDArray[_Number]:
@@ -216,7 +224,8 @@ def _deal(columns: Columns, ends: Integers, arrivals: Table, what: Table) -> Non
 @njit(nogil=True, cache=True)
 def _edges(arrivals: Table) -> Integers:
     """Where each shard begins, and where the last one ends."""
-    edges = np.full(SHARDS + 1, len(arrivals))
+    edges = np.empty(SHARDS + 1, np.int64)
+    edges[SHARDS] = len(arrivals)
     for shard in range(SHARDS):
         low, high = 0, len(arrivals)
         while low < high:

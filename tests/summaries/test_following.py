@@ -34,6 +34,7 @@ OUTER, INNER = (st.sampled_from([UNKNOWN, *keys]) for keys in ([3, 1 << 60, 2**6
 ROWS = st.lists(st.tuples(st.integers(-50, 50), OUTER, INNER, TOKENS, TOKENS), max_size=40).map(sorted)
 CUTS = st.lists(st.integers(0, 40), max_size=3)
 WAITING = st.sampled_from([0, 5, 1 << 20])
+GROUPS = st.sampled_from([1, 4, 1 << 15])
 
 
 def state_of(rows: Rows) -> Tables:
@@ -67,14 +68,14 @@ def assert_same(left: Tables, right: Tables) -> None:
         assert_frame_equal(left[name], right[name])
 
 
-@given(rows=ROWS, cuts=CUTS, waiting=WAITING)
-def test_pairs_hold_the_first_and_the_last_request_of_each_key(rows: Rows, cuts: list[int], waiting: int) -> None:
+@given(rows=ROWS, cuts=CUTS, waiting=WAITING, group=GROUPS)
+def test_pairs_hold_the_first_and_the_last_request_of_each_key(rows: Rows, cuts: list[int], waiting: int, group: int) -> None:
     expected: dict[tuple[int, int], list[int]] = {}
     for time, outer, inner, inputs, outputs in rows:
         if UNKNOWN not in (outer, inner):
             first = expected.setdefault((outer, inner), [time, time, max(inputs, 0), 0])
             first[1], first[3] = time, min(max(inputs, 0) + max(outputs, 0), 2**63 - 1)
-    with patch.object(following, "MOST_WAITING", waiting):
+    with patch.object(following, "MOST_WAITING", waiting), patch.object(following, "GROUP_REQUESTS", group):
         state = together(states_of(rows, cuts), Following.followed)
     inner_keys = state["inner"]["key"].to_list()
     outer_keys = [key for key, pairs in state["outer"].iter_rows() for _ in range(pairs)]
@@ -90,10 +91,11 @@ def test_pairs_hold_the_first_and_the_last_request_of_each_key(rows: Rows, cuts:
     assert state["visits"].is_empty()
 
 
-@given(rows=ROWS, cuts=CUTS, waiting=WAITING)
-def test_a_state_does_not_depend_on_cuts_and_groups(rows: Rows, cuts: list[int], waiting: int) -> None:
+@given(rows=ROWS, cuts=CUTS, waiting=WAITING, group=GROUPS)
+def test_a_state_does_not_depend_on_cuts_and_groups(rows: Rows, cuts: list[int], waiting: int, group: int) -> None:
     with patch.object(following, "MOST_WAITING", waiting):
         whole, states = together([state_of(rows)]), states_of(rows, cuts)
+    with patch.object(following, "MOST_WAITING", waiting), patch.object(following, "GROUP_REQUESTS", group):
         assert_same(together(states), whole)
         assert_same(reduce(lambda left, right: together([left, right]), states, state_of([])), whole)
         assert_same(reduce(lambda right, left: together([left, right]), reversed(states), state_of([])), whole)

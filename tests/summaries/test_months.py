@@ -49,7 +49,7 @@ def followed(rows: Rows, cuts: list[int], waiting: int) -> dict[str, pl.DataFram
     """The state of all parts, of whose requests so many may wait."""
     borders = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     keys = Following("visits_of_users", [Months(LIMITS)], has_inner=False)
-    with patch.object(following, "MOST_WAITING", waiting):
+    with patch.object(following, "MOST_WAITING", waiting), patch.object(following, "GROUP_REQUESTS", 1 + waiting):
         for start, end in pairwise(borders):
             keys.add(state_of(rows[start:end]))
         return keys.followed()

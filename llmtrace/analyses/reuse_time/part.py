@@ -105,7 +105,7 @@ def _requests(part: pl.DataFrame, sizes: Sequence[int]) -> list[tuple[Integers, 
 def _numbered(chunks: Sequence[Keys]) -> tuple[pl.DataFrame, list[Ids]]:
     """The table `inner`, and chunk by chunk the place of each request's key in it."""
     numbers = Interner()
-    ids = [numbers.add(*frozen(chunk)) for chunk in chunks]
+    ids = [numbers.add(chunk) for chunk in chunks]
     requests = np.zeros(numbers.keys.size, np.int64)
     for some in ids:
         _count(some, requests)
@@ -145,14 +145,16 @@ def _add_up(inputs: Integers, outputs: Integers, sums: Integers) -> None:
 
     How many are known, and the upper and the lower halves of them.
     """
-    every = 0
+    every, all_inputs, all_tokens = 0, 0, 0
     for row in range(inputs.size):
         every |= inputs[row] | outputs[row]
+        all_inputs += inputs[row]
+        all_tokens += inputs[row] + outputs[row]
     if every >> _HALF == 0:
-        # All are known, and the sum of so many without upper halves is below 2^63.
-        sums[:, _KNOWN] += inputs.size
-        sums[0, _REST] += inputs.sum()
-        sums[1, _REST] += inputs.sum() + outputs.sum()
+        # All are known, and so many without upper halves have sums below 2^63.
+        for side, total in ((0, all_inputs), (1, all_tokens)):
+            sums[side, _KNOWN] += inputs.size
+            sums[side, _REST] += total
         return
     for row in range(inputs.size):
         both = added(inputs[row], outputs[row])
