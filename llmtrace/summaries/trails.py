@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     Flags = npt.NDArray[np.bool_]
     Positive = npt.NDArray[np.uint16]
-    Tallies = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
 
 __all__ = ["Limits", "Side", "Trails", "beside", "join", "percentiles"]
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BITS",
     "CELLS",
-    "NO_CELL",
     "SCHEMA",
     "TTLS_US",
     "add",
@@ -86,8 +85,6 @@ _STARTS = np.union1d(_BUCKETS, TTLS_US + 1)
 _CELLS_OF_STARTS = np.searchsorted(_BUCKETS, _STARTS, "right") - 1 + np.searchsorted(TTLS_US, _STARTS)
 CELLS = int(_CELLS_OF_STARTS[-1]) + 1
 """One more than the number of the last cell."""
-NO_CELL = (1 << 32) - 1
-"""The cell of what is no gap."""
 _START_OF_CELL = np.zeros(CELLS, np.int64)
 _START_OF_CELL[_CELLS_OF_STARTS] = _STARTS
 
