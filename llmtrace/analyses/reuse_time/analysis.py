@@ -136,11 +136,12 @@ class ReuseTime:
     def finish(self, state: State) -> Result:
         """The result: shares and quantiles as scalars, and as the main table `anchors`, rows of `coverage` at customary TTLs."""
         state = self._followed(state)
-        eligible = settle(state, self.min_gaps, self.limits)
         covered = span.read(state["span"])
         with ThreadPoolExecutor(1) as pool:
-            table = pool.submit(coverage.table, state, eligible, covered)
+            settled = pool.submit(settle, state, self.min_gaps, self.limits)
             by_month = spread.by_month(state, covered, self.limits_of_months)
+            eligible = settled.result()
+            table = pool.submit(coverage.table, state, eligible, covered)
             by_model = spread.by_model(state, eligible, self.highlight, self.limits)
         anchors = coverage.anchors(table.result())
         tables = {"anchors": anchors, "coverage": table.result(), "by_month": by_month, "by_model": by_model}
