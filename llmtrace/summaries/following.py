@@ -1,8 +1,8 @@
 """States that have requests as they came while these are few, and follow their keys once they are many.
 
 To follow keys through a part, and then once more through what was found of several parts, takes longer than to do it once, and a
-part is too short for its keys to come back often. So a state of up to `MOST_WAITING` requests has them as they came, dealt into
-shards (see `visits`), and only one of more has followed their keys.
+part is too short for its keys to come back often. So the state of a part has its requests as they came, dealt into shards (see
+`visits`), and so has one of several parts up to `MOST_WAITING` requests; one of more has followed their keys.
 
 A state has two tables for that: one of visits, empty once they are followed, and `inner`, all inner keys, `key` and `requests`:
 in order of first appearance, and ascending once visits are followed. What is found of keys is in the tables of followers.
