@@ -69,6 +69,7 @@ def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: 
     total, done = sum(part.rows for part in parts), 0
     intakes, states = Counter(Intake.combined), [analysis.accumulator() for analysis in analyses]
     with ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:
+        # Two more than are worked on, so that there is work while states are brought together.
         for part, outcome in ahead(pool, partial(_summarise, analyses=analyses), parts, threads + 2):
             intakes.add(outcome[0])
             for whole, state in zip(states, outcome[1], strict=True):

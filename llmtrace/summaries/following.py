@@ -21,7 +21,8 @@ from llmtrace.summaries import visits
 from llmtrace.summaries.accumulator import Accumulator
 from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.visits import SHARDS, arrange, in_order, pieces, together
+from llmtrace.summaries.tallies import ranked
+from llmtrace.summaries.visits import SHARDS, arrange, pieces, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -195,7 +196,7 @@ class _Keys:
 
     def tables(self) -> list[Any]:
         """The table `inner` and the tables of each follower; with that it ends."""
-        order, ranks = in_order(self._inner.keys)
+        order, ranks = ranked(self._inner.keys)
 
         def work(groups: Sequence[int]) -> list[list[Any]]:
             return [self._closed(group, ranks) for group in groups]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from llmtrace.summaries.cells import frozen
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -46,9 +48,7 @@ class Interner:
     def add(self, keys: Keys) -> Ids:
         """The integer of each key; keys that are new get the next ones."""
         ids, row = np.empty(keys.size, np.uint32), 0
-        # Only to be read, as those that Polars owns are: the kernel would be compiled once more for others.
-        given = keys.view()
-        given.flags.writeable = False
+        (given,) = frozen(keys)
         while True:
             row, self._known = _fill(given, row, ids, self._distinct, self._known, self._table)
             if row == keys.size:

@@ -28,6 +28,7 @@ from llmtrace.summaries.frames import series_of
 from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.room import Room
+from llmtrace.summaries.tallies import ranked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +56,6 @@ __all__ = [
     "added",
     "arrange",
     "deal",
-    "in_order",
     "moved",
     "pieces",
     "together",
@@ -156,7 +156,7 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
     numbers.add(known)
     # The kernel would be compiled once more for columns that are not arrays of their own.
     ids = [numbers.add(arrivals[:, 0].copy().view(np.uint64)) for arrivals, _, _ in given]
-    order, ranks = in_order(numbers.keys)
+    order, ranks = ranked(numbers.keys)
     offsets = np.zeros(order.size + 1, np.int64)
     for own in ids:
         _count_ranks(own, ranks, offsets)
@@ -165,14 +165,6 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
     for (arrivals, what, inner), own in zip(given, ids, strict=True):
         _arrange(arrivals, what, own, ranks, inner, ends, arranged)
     return Visits(numbers.keys[order], np.where(order < known.size, order, -1), offsets, arranged)
-
-
-def in_order(keys: Keys) -> tuple[Integers, Ids]:
-    """The order that makes keys ascend, and the rank of each."""
-    order = np.argsort(keys)
-    ranks = np.empty(order.size, np.uint32)
-    ranks[order] = np.arange(order.size, dtype=np.uint32)
-    return order, ranks
 
 
 def moved(values: npt.NDArray[_Number], before: Integers, new: int) -> npt.NDArray[_Number]:

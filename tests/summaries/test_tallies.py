@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -94,12 +95,14 @@ def test_cells_that_keep_their_numbers_are_not_copied() -> None:
     assert renumbered(found, np.arange(3, dtype=np.uint32), 7).flat is found.flat
 
 
+@pytest.mark.parametrize("few", [0, 1 << 13])
 @pytest.mark.parametrize("first", [1, 2**40])
-def test_keys_ascend_in_their_order_whether_they_are_alike_or_not(first: int) -> None:
+def test_keys_ascend_in_their_order_whether_they_are_alike_or_not(first: int, few: int) -> None:
     rng = np.random.default_rng(2)
     for keys in (rng.permutation(np.arange(first, first + 500, dtype=np.uint64)), rng.integers(first, 2**64, 500, np.uint64)):
-        order, ranks = ranked(keys)
-        assert order.tolist() == np.argsort(keys).tolist()
+        with patch.object(tallies, "_FEW", few):
+            order, ranks = ranked(keys)
+        assert order.tolist() == sorted(range(keys.size), key=keys.tolist().__getitem__)
         assert keys[order][ranks].tolist() == keys.tolist()
 
 

@@ -1,4 +1,4 @@
-"""What `reuse-time` keeps of a part: its requests as they came, by key (see `summaries.waiting`), and counts over all of them.
+"""What `reuse-time` keeps of a part: its requests as they came, by key (see `summaries.following`), and counts over all of them.
 
 Tables of a state, besides `parameters` and those of `returns` and `months`:
 
@@ -17,7 +17,7 @@ import polars as pl
 from numba import njit
 
 from llmtrace.analyses.chunks import chunk_sizes, cut, cut_keys, with_known
-from llmtrace.summaries import keys, months, returns, visits
+from llmtrace.summaries import keys, months, returns, sums, visits
 from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.following import INNER_SCHEMA
 from llmtrace.summaries.interning import Interner
@@ -32,13 +32,7 @@ __all__ = ["TOKENS", "schemas", "summarise"]
 
 TOKENS = ("input_tokens", "output_tokens")
 _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
-    "totals": {
-        "requests": pl.Int64(),
-        "input_tokens": pl.Int128(),
-        "input_tokens_known": pl.Int64(),
-        "tokens": pl.Int128(),
-        "tokens_known": pl.Int64(),
-    },
+    "totals": sums.summary(("input_tokens", "tokens")).schema,
     "span": {"requests": pl.Int64(), "first": pl.Datetime("us"), "last": pl.Datetime("us")},
     "models": {"key": pl.UInt64(), "name": pl.String()},
     "visits": visits.SCHEMA,
@@ -120,11 +114,11 @@ def _of_users(users: Keys, times_us: Integers) -> Chunk:
 
 def _totals(requests: int, chunks: Sequence[tuple[Integers, Integers, Integers]]) -> pl.DataFrame:
     """The table `totals` of chunks of times, input and output tokens."""
-    sums = np.zeros((2, 3), np.int64)
+    sides = np.zeros((2, 3), np.int64)
     for _, inputs, outputs in chunks:
-        _add_up(inputs, outputs, sums)
-    found = [(int(side[_UPPER]) << _HALF) + int(side[_REST]) for side in sums]
-    rows = [(requests, found[0], int(sums[0, _KNOWN]), found[1], int(sums[1, _KNOWN]))]
+        _add_up(inputs, outputs, sides)
+    found = [(int(side[_UPPER]) << _HALF) + int(side[_REST]) for side in sides]
+    rows = [(requests, found[0], int(sides[0, _KNOWN]), found[1], int(sides[1, _KNOWN]))]
     return pl.DataFrame(rows, dict(_SCHEMAS["totals"]), orient="row")
 
 
@@ -140,8 +134,8 @@ def _count(ids: Ids, counts: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _add_up(inputs: Integers, outputs: Integers, sums: Integers) -> None:
-    """Add input tokens to the first row of `sums`, and input and output tokens together, as far as they are known, to the second.
+def _add_up(inputs: Integers, outputs: Integers, sides: Integers) -> None:
+    """Add input tokens to the first row of `sides`; input and output tokens together, as far as they are known, to the second.
 
     How many are known, and the upper and the lower halves of them.
     """
@@ -153,13 +147,13 @@ def _add_up(inputs: Integers, outputs: Integers, sums: Integers) -> None:
     if every >> _HALF == 0:
         # All are known, and so many without upper halves have sums below 2^63.
         for side, total in ((0, all_inputs), (1, all_tokens)):
-            sums[side, _KNOWN] += inputs.size
-            sums[side, _REST] += total
+            sides[side, _KNOWN] += inputs.size
+            sides[side, _REST] += total
         return
     for row in range(inputs.size):
         both = added(inputs[row], outputs[row])
         for side, value, is_known in ((0, inputs[row], inputs[row] >= 0), (1, both, max(inputs[row], outputs[row]) >= 0)):
             if is_known:
-                sums[side, _KNOWN] += 1
-                sums[side, _UPPER] += value >> _HALF
-                sums[side, _REST] += value & _LOWER
+                sides[side, _KNOWN] += 1
+                sides[side, _UPPER] += value >> _HALF
+                sides[side, _REST] += value & _LOWER
