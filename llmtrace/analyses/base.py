@@ -30,6 +30,9 @@ class Analysis(Protocol):
     name: ClassVar[str]
     """The command's word, as in `stats`."""
 
+    large_parts: ClassVar[bool]
+    """Whether parts of more than a million rows make it faster for little memory: what it keeps of one grows with its keys."""
+
     @property
     def requires(self) -> frozenset[str]:
         """Canonical columns without which the analysis has no answer (besides the three that every trace has)."""

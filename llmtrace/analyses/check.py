@@ -62,6 +62,7 @@ class Check:
     """Counts, bounds, duplicates and the clock of a trace."""
 
     name: ClassVar[str] = "check"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset(COLUMNS)
 

@@ -21,7 +21,7 @@ from llmtrace.engine.reading import ahead, read
 from llmtrace.engine.survey import survey
 from llmtrace.summaries.accumulator import Counter
 from llmtrace.summaries.kernels import warm_up
-from llmtrace.trace.parts import MICROSECOND, part_rows
+from llmtrace.trace.parts import MICROSECOND, large_part_rows, part_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 Outcome: TypeAlias = "tuple[Intake, list[State]]"
+
+_CHUNK_ROWS = 1 << 19
+"""Rows that Polars hands on at once, as many as row groups mostly have: what is done chunk by chunk is done less often."""
 
 
 def run(
@@ -65,10 +68,10 @@ def run(
 
 
 def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: Progress | None, aside: Aside) -> Outcome:
-    parts = trace.parts(part_rows(_columns(analyses).intersection(trace.columns))) or [trace.empty_part()]
+    parts = trace.parts(_part_rows(trace, analyses, threads)) or [trace.empty_part()]
     total, done = sum(part.rows for part in parts), 0
     intakes, states = Counter(Intake.combined), [analysis.accumulator() for analysis in analyses]
-    with ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:
+    with pl.Config(streaming_chunk_size=_CHUNK_ROWS), ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:
         # Two more than are worked on, so that there is work while states are brought together.
         for part, outcome in ahead(pool, partial(_summarise, analyses=analyses), parts, threads + 2):
             intakes.add(outcome[0])
@@ -79,6 +82,13 @@ def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: 
                 progress(done, total)
     give_back()
     return intakes.total(), [aside.run(whole.total) for whole in states]
+
+
+def _part_rows(trace: Trace, analyses: Sequence[Analysis], threads: int) -> int:
+    window, rows = trace.window(), part_rows(_columns(analyses).intersection(trace.columns))
+    if window is None or not all(analysis.large_parts for analysis in analyses):
+        return rows
+    return max(rows, large_part_rows(sum(piece.rows or 0 for piece in trace.slices if piece.overlaps(window)), threads))
 
 
 def _columns(analyses: Sequence[Analysis]) -> frozenset[str]:

@@ -31,6 +31,7 @@ class Tally:
     """Counts requests and tokens, and remembers that parts come in order; wants columns that a trace may lack."""
 
     name: ClassVar[str] = "tally"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", "input_tokens", "cached_tokens", "user"})
 
@@ -123,6 +124,27 @@ def test_a_trace_is_really_cut_and_progress_reaches_the_end(tmp_path: Path) -> N
     assert result.tables["order"].height > 10
     assert seen[-1][0] == seen[-1][1] >= ROWS
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_parts_are_large_where_all_analyses_have_them_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Large(Tally):
+        large_parts = True
+
+    requests().sort("timestamp").write_parquet(tmp_path / "t.parquet", row_group_size=250)
+    monkeypatch.setattr("llmtrace.engine.local.part_rows", lambda _: 500)
+    monkeypatch.setattr("llmtrace.engine.local.large_part_rows", lambda rows, threads: rows // (2 * threads))
+    trace = open_trace(str(tmp_path / "t.parquet"))
+    for analyses, count in (([Tally()], 10), ([Large()], 4), ([Large(), Large()], 4), ([Large(), Tally()], 10)):
+        assert [result.tables["order"].height for result in run(trace, analyses, threads=2)] == [count] * len(analyses)
+    half = open_trace(str(tmp_path / "t.parquet"), filters=Filters(until="12h"))
+    assert run(half, [Large()], threads=1)[0].tables["order"].height == 2
+
+
+def test_how_polars_works_is_not_changed_for_the_caller(tmp_path: Path) -> None:
+    requests().write_parquet(tmp_path / "t.parquet")
+    before = pl.Config.state()
+    run(open_trace(str(tmp_path / "t.parquet")), [Tally()])
+    assert pl.Config.state() == before
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -49,6 +49,7 @@ class Balance:
     """
 
     name: ClassVar[str] = "balance"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset({"instance"})
 
     window: str = "15m"

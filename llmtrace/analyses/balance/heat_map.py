@@ -42,6 +42,7 @@ class BusyDay:
     """
 
     name: ClassVar[str] = "balance"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset({"instance"})
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", "instance"})
 

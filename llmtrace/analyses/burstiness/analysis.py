@@ -60,6 +60,7 @@ class Burstiness:
     """
 
     name: ClassVar[str] = "burstiness"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
 
     by: str = "model"

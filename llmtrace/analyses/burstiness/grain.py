@@ -29,6 +29,7 @@ class ClockGrain:
     """
 
     name: ClassVar[str] = "burstiness"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp"})
 

@@ -59,6 +59,7 @@ class Evolution:
     """
 
     name: ClassVar[str] = "evolution"
+    large_parts: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset()
 
     interval: str = "auto"

@@ -49,6 +49,7 @@ class HitDist:
     """
 
     name: ClassVar[str] = "hit-dist"
+    large_parts: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset({"cached_tokens"})
 
     highlight: tuple[str, ...] = ()

@@ -73,6 +73,7 @@ class Latency:
     """
 
     name: ClassVar[str] = "latency"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset(
         {"timestamp", "input_tokens", "output_tokens", "model", "instance", "stream", "ttft_s", "duration_s", "status"}

@@ -51,6 +51,7 @@ class Access:
     """
 
     name: ClassVar[str] = "popularity"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset({"user", "model"})
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", "user", "model"})
 

@@ -60,6 +60,7 @@ class Popularity:
     """
 
     name: ClassVar[str] = "popularity"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", *_NAMED, *_TOKENS, "status"})
 

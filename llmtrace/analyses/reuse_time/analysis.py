@@ -66,6 +66,7 @@ class ReuseTime:
     """
 
     name: ClassVar[str] = "reuse-time"
+    large_parts: ClassVar[bool] = False
 
     by: tuple[str, ...] = ("user", "model")
     min_gaps: int = 10

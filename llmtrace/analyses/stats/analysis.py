@@ -66,6 +66,7 @@ class Stats:
     """
 
     name: ClassVar[str] = "stats"
+    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", *_TOKENS, *_NAMED, "stream", "status"})
 
