@@ -39,7 +39,10 @@ ROWS, ROWS_OF_NAMED_TABLE = 20, 1_000
 DEFINITIONS_FROM_WIDTH = 110
 WIDEST_TEXT = 110
 """Sentences are no wider than this, however wide the screen."""
-WIDEST_CELL = 40
+WIDEST_CELL, SHORT_CELL = 40, 20
+"""Texts are shortened to so many characters; to fewer where more columns fit then, and different ones stay different."""
+PARTIAL, MARK = "partial", "*"
+"""A column that is told by a mark on the first cell of the rows where it is true."""
 NARROWEST_SENTENCE = 20
 """A column of sentences is broken into lines, of at least this width."""
 GAP = 2
@@ -132,9 +135,10 @@ def _table(name: str, table: pl.DataFrame, result: Result, width: int, limit: in
     full = f"--format csv{'' if name == result.primary else f' --table {name}'}"
     kept, gap = _kept(table, limit)
     unknown = [column for column in table.columns if table.height and table[column].null_count() == table.height]
-    columns = [_column(kept[column], gap, relative=is_relative(result)) for column in kept.columns if column not in unknown]
+    columns, is_marked = _columns(kept.drop(unknown), gap, width, relative=is_relative(result))
     fitting = _fitting(columns, width)
     lines = [
+        f"{MARK} {PARTIAL}: the trace has only a part of it." if is_marked else "",
         f"{kept.height:,} of {counted(table.height, 'row')} shown; {full} prints all." if kept.height < table.height else "",
         f"Not known (null in every row): {', '.join(unknown)}." if unknown else "",
         f"Too wide for {width} columns: {', '.join(c.name for c in columns[fitting:])}; {full} has all."
@@ -167,11 +171,30 @@ class _Column:
     breaks: bool
 
 
-def _column(column: pl.Series, gap: int | None, *, relative: bool) -> _Column:
+def _columns(table: pl.DataFrame, gap: int | None, width: int, *, relative: bool) -> tuple[list[_Column], bool]:
+    """The columns of a table, texts shortened as the width asks for, and whether rows are marked as partial."""
+    marked = table[PARTIAL].to_list() if PARTIAL in table.columns[1:] else []
+    told = table.drop(PARTIAL) if any(marked) else table
+    long, short = ([_column(column, gap, widest, relative=relative) for column in told] for widest in (WIDEST_CELL, SHORT_CELL))
+    is_clear = all(len(set(a.cells)) == len(set(b.cells)) for a, b in zip(long, short, strict=True))
+    columns = short if is_clear and _fitting(short, width) > _fitting(long, width) else long
+    return (_marked(columns, marked, gap), True) if any(marked) else (columns, False)
+
+
+def _marked(columns: list[_Column], marked: list[bool], gap: int | None) -> list[_Column]:
+    """The columns with a mark behind the first cell of some rows."""
+    first, rows = columns[0], list(marked)
+    if gap is not None:
+        rows.insert(gap, False)
+    cells = [f"{cell} {MARK}" if is_marked else cell for cell, is_marked in zip(first.cells, rows, strict=True)]
+    return [replace(first, cells=cells, width=max(first.width, *map(cell_len, cells))), *columns[1:]]
+
+
+def _column(column: pl.Series, gap: int | None, widest: int, *, relative: bool) -> _Column:
     column = _spoken(column)
     time = is_time(column.name) and (relative or column.dtype.is_temporal())
     breaks = _holds_sentences(column)
-    cells = _times(column) if time else _texts(column, None if breaks else WIDEST_CELL)
+    cells = _times(column) if time else _texts(column, None if breaks else widest)
     words = _words(column.name, utc=time and isinstance(column.dtype, pl.Datetime))
     width = NARROWEST_SENTENCE if breaks else max(cell_len(text) for text in (*words, *cells))
     if gap is not None:

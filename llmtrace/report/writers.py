@@ -33,8 +33,8 @@ FORMATS = ("table", "csv", "json", "markdown", "parquet")
 FIGURE_FORMATS = ("png", "svg", "pdf")
 ONE_TABLE = frozenset({"table", "csv", "markdown"})
 """The formats that can show one table alone."""
-NARROWEST = 40
-"""A table is laid out for at least this many columns."""
+NARROWEST, USUAL = 40, 100
+"""A table is laid out for so many columns at least, and for so many where no terminal says how many it has."""
 ENCODING = "utf-8"
 ESCAPE = "backslashreplace"
 """What is not Unicode (a file name from another encoding) is written as an escape, which in JSON is valid."""
@@ -168,7 +168,7 @@ def _text(result: Result, output: Output, stdout: BinaryIO | TextIO) -> str:
     # It alone needs Rich.
     from llmtrace.report import table
 
-    width = max(NARROWEST, shutil.get_terminal_size().columns)
+    width = max(NARROWEST, shutil.get_terminal_size((USUAL, 0)).columns)
     return table.render(result, width=width, color=_has_color(stdout), table=output.table)
 
 

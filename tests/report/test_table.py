@@ -160,6 +160,38 @@ def test_a_named_table_stands_alone_and_longer(year: Result) -> None:
     assert "rows shown" not in render(year, table="hour_of_week")
 
 
+def test_partial_rows_are_marked_where_no_width_can_cut_it_off() -> None:
+    start = datetime(2025, 4, 1)
+    table = pl.DataFrame(
+        {"time": [start + timedelta(days=one) for one in range(3)], "users": [1, 2, 3], "partial": [True, False, True]}
+    )
+    assert body(table) == [
+        "time (UTC)    users",
+        "───────────────────",
+        "2025-04-01 *      1",
+        "2025-04-02        2",
+        "2025-04-03 *      3",
+        "* partial: the trace has only a part of it.",
+    ]
+    assert body(table.with_columns(partial=False))[0] == "time (UTC)  users  partial"
+
+
+def test_a_mark_stands_in_its_row_where_rows_are_left_out() -> None:
+    start = datetime(2025, 4, 1)
+    days = [start + timedelta(days=one) for one in range(100)]
+    lines = body(pl.DataFrame({"time": days, "partial": [day.day == 1 for day in days]}))
+    assert [line for line in lines if line.endswith(" *")] == ["2025-04-01 *", "2025-07-01 *"]
+
+
+def test_names_are_shortened_where_more_columns_fit_then() -> None:
+    name = "0123456789abcdefghijklmnopqrstuvwxyz"
+    table = pl.DataFrame({"model": [name, "m"], "requests": [1, 3], "gaps": [2, 4]})
+    assert body(table, width=60)[2].split()[0] == name
+    assert body(table, width=50)[2].split() == ["0123456789…rstuvwxyz", "1", "2"]
+    alike = table.with_columns(model=pl.Series([name, name.replace("f", "g")]))
+    assert body(alike, width=50)[2].split() == [name, "1"]
+
+
 def test_an_unknown_table_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="no such table"):
         render(SMALL, table="nonsense")

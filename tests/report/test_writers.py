@@ -19,6 +19,8 @@ from llmtrace.report.writers import FORMATS, Output, check, write
 from llmtrace.result import Result
 
 if TYPE_CHECKING:
+    import os
+
     from _typeshed import ReadableBuffer
 
 SMALL = Result(
@@ -114,6 +116,13 @@ def test_the_table_takes_the_screen_it_gets(year: Result, monkeypatch: pytest.Mo
     assert printed(year, Output()) == table.render(year, width=150)
     monkeypatch.setenv("COLUMNS", "3")
     assert printed(year, Output()) == table.render(year, width=40)
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.setattr("os.get_terminal_size", _no_terminal)
+    assert printed(year, Output()) == table.render(year, width=100)
+
+
+def _no_terminal(_: int) -> os.terminal_size:
+    raise OSError
 
 
 def test_a_folder_gets_everything(hour: Result, tmp_path: Path) -> None:
