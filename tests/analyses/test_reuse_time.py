@@ -248,7 +248,7 @@ def test_by_model(
         ]
 
 
-@pytest.mark.parametrize("by", KEYS)
+@pytest.mark.parametrize("by", [*KEYS, ("user", "stream"), ("turn", "status")])
 def test_the_sample_trace_has_numpys_numbers(by: tuple[str, ...]) -> None:
     [result] = run(open_trace(str(SAMPLE)), [ReuseTime(by)])
     frame = pl.read_parquet(SAMPLE / "**/*.parquet", hive_partitioning=False).sort("timestamp", "request_id")

@@ -69,7 +69,7 @@ def test_a_trace_without_any_key_is_told_so(tmp_path: Path, capsys: Capture) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--by", "status"], "--by status: 'status' cannot be part of a key"),
+        (["--by", "ttft_s"], "--by ttft_s: 'ttft_s' cannot be part of a key"),
         (["--by", "user,user"], "--by user,user: not a list of different columns"),
         (["--by", ""], "--by : '' cannot be part of a key"),
         (["--min-gaps", "0"], "--min-gaps 0: out of range"),

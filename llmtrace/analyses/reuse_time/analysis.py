@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KEY_COLUMNS", "ReuseTime"]
 
-KEY_COLUMNS = ("user", "model", "instance", "endpoint", "session")
+KEY_COLUMNS = ("user", "model", "instance", "endpoint", "session", "turn", "stream", "status")
 """Columns that a key may be made of."""
 MOST_MIN_GAPS = 1_000
 """A state holds so many gaps of a key at most."""
