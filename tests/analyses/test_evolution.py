@@ -251,9 +251,9 @@ def test_switching_and_transitions_are_those_of_a_loop(
 
 
 def naive_psi(values: Sequence[float], reference: Sequence[float]) -> float:
-    """Over the ranges between deciles of the reference: half a request more in each, so that none is empty."""
+    """Over the ranges between deciles of the reference, and above them: half a request more in each, so that none is empty."""
     ordered = sorted(reference)
-    deciles = sorted({ordered[-(-tenth * len(ordered) // 10) - 1] for tenth in range(1, 10)} - {ordered[-1]})
+    deciles = sorted({ordered[-(-tenth * len(ordered) // 10) - 1] for tenth in range(1, 10)} - {max(*values, *reference)})
     counts = []
     for some in (values, reference):
         places = np.searchsorted(deciles, some)
@@ -302,6 +302,24 @@ def test_drift_is_what_the_definitions_say(measured: Measured, frame: pl.DataFra
         assert row["geometric_mean_ratio"] == about(float(np.exp(np.mean(np.log(ours)) - np.mean(np.log(theirs)))), 1e-6)
         assert row["ks"] == about(naive_ks(ours, theirs))
         assert row["ks_noise"] == about(1.358 * (1 / len(ours) + 1 / len(theirs)) ** 0.5)
+
+
+def test_the_stability_of_two_periods_is_theirs_alone(measured: Measured) -> None:
+    """April and May have one length; whether June has longer ones is nothing to them. June lies above every decile."""
+    days = [
+        (datetime(2025, month, day), 100 if month < 6 else 900)
+        for month, last in ((4, 30), (5, 31), (6, 30))
+        for day in range(1, last + 1)
+    ]
+    rows = [(time, tokens, 10) for time, tokens in days]
+    frame = pl.DataFrame(
+        rows, {"timestamp": pl.Datetime("us"), "input_tokens": pl.Int64, "output_tokens": pl.Int64}, orient="row"
+    )
+    for months in (2, 3):
+        some = frame.filter(pl.col("timestamp").dt.month() < 4 + months)
+        drift = measured(Evolution("month"), some).tables["drift"].filter(column="input_tokens")
+        expected = [0.0, 0.0, naive_psi([900.0] * 30, [100.0] * 30)][:months]
+        assert drift["psi"].to_list() == pytest.approx(expected)
 
 
 @given(frame=REQUESTS, cuts=CUTS)

@@ -133,7 +133,8 @@ _DRIFT = {
     "is_reference": "Whether the period is the one that others are compared with: the first whole one, or the first.",
     "psi": (
         "Population stability index: sum of (p - q) ln(p / q) over the ranges between the deciles of the reference, p and q "
-        "being the shares of requests in it in the period and in the reference, half a request added to each count."
+        "being the shares of requests in it in the period and in the reference, half a request added to each count; a range in "
+        "which neither has requests is left out."
     ),
     "psi_level": "What the index is called: stable below 0.1, moderate below 0.25, major from there on.",
     "wasserstein_log10": (

@@ -146,6 +146,8 @@ def _stability(found: Lengths, reference: int, place: int) -> float:
     # A range reaches up to the value at which the reference reaches a tenth more; deciles that coincide bound one.
     borders = np.unique(np.searchsorted(shares, np.arange(1, DECILES) / DECILES)) + 1
     starts = np.append(0, borders[borders < shares.size])
-    ours, theirs = (np.add.reduceat(found.counts[one], starts) + 0.5 for one in (place, reference))
+    counts = np.add.reduceat(found.counts[[place, reference]], starts, axis=1)
+    # Above the reference is a range only for a period that has requests there, whatever others have.
+    ours, theirs = counts[:, counts.any(axis=0)] + 0.5
     p, q = ours / ours.sum(), theirs / theirs.sum()
     return float(((p - q) * np.log(p / q)).sum())
