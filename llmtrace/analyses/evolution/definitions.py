@@ -31,7 +31,10 @@ _SCALARS = {
     "input_median_last": "The same in the last whole period.",
     "output_median_first": f"Median output tokens of a request in the first whole period, in tokens, over {_SAMPLED}.",
     "output_median_last": "The same in the last whole period.",
-    "input_psi_last": "Population stability index of input tokens in the last whole period against the reference (see drift).",
+    "input_psi_last": (
+        "Population stability index of input tokens in the last whole period against the reference (see drift); null where that "
+        "is the reference itself."
+    ),
     "output_psi_last": "The same of output tokens.",
     "retained_ratio_1": (
         "Share of users that are active in the period after their first one, 0 to 1, over all cohorts of which both periods are "
@@ -136,7 +139,10 @@ _DRIFT = {
         "being the shares of requests in it in the period and in the reference, half a request added to each count; a range in "
         "which neither has requests is left out."
     ),
-    "psi_level": "What the index is called: stable below 0.1, moderate below 0.25, major from there on.",
+    "psi_level": (
+        "What the index is called: noise where ks is not above ks_noise, so that chance may be all of it; else stable below 0.1, "
+        "moderate below 0.25, major from there on; null for the reference."
+    ),
     "wasserstein_log10": (
         "Wasserstein-1 distance of the decimal logarithms of tokens: the mean distance between equal ranks; 0.3 is a factor of 2."
     ),

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Counts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
-__all__ = ["LEVELS", "PERCENTS", "Lengths", "drift", "tokens_by_month"]
+__all__ = ["LEVELS", "NOISE", "PERCENTS", "Lengths", "drift", "tokens_by_month"]
 
 PERCENTS = (10, 25, 50, 75, 90)
 LEVELS = {"stable": 0.1, "moderate": 0.25}
 """What a population stability index below a number is called; `major` above the last."""
+NOISE = "noise"
+"""What it is called, however high, where the two samples may as well be of one distribution."""
 DECILES = 10
-NOISE = 1.358
+CRITICAL = 1.358
 """Two samples of n and m values from one distribution are further apart than this · √(1/n + 1/m) once in twenty times."""
 _DRIFT: Mapping[str, type[pl.DataType]] = {
     "place": pl.Int64,
@@ -111,10 +113,15 @@ def drift(lengths: dict[str, Lengths], grid: Grid) -> pl.DataFrame:
     ]
     table = pl.DataFrame(rows, _DRIFT, orient="row").sort("place", "column")
     places = table["place"].to_numpy()
-    stable, moderate = (pl.when(pl.col("psi") < limit).then(pl.lit(name)) for name, limit in LEVELS.items())
-    level = pl.coalesce(stable, moderate, pl.lit("major")).alias("psi_level")
     partial = pl.Series("partial", grid.partial[places], dtype=pl.Boolean)
-    return table.select(grid.times(places), "column", "requests", "is_reference", "psi", level, *list(_DRIFT)[5:], partial)
+    return table.select(grid.times(places), "column", "requests", "is_reference", "psi", _level(), *list(_DRIFT)[5:], partial)
+
+
+def _level() -> pl.Expr:
+    """What an index is called; null that of the reference itself."""
+    named = [pl.when(pl.col("ks") <= pl.col("ks_noise")).then(pl.lit(NOISE))]
+    named += [pl.when(pl.col("psi") < limit).then(pl.lit(name)) for name, limit in LEVELS.items()]
+    return pl.when(~pl.col("is_reference")).then(pl.coalesce(*named, pl.lit("major"))).alias("psi_level")
 
 
 def reference_of(found: Lengths, grid: Grid) -> int | None:
@@ -136,7 +143,7 @@ def _compared(found: Lengths, reference: int, place: int) -> tuple[int, float, f
         float((apart[:-1] * np.diff(logs)).sum()),
         float(10 ** (means[0] - means[1])),
         float(apart.max()),
-        NOISE * float(np.sqrt((1 / found.requests[pair]).sum())),
+        CRITICAL * float(np.sqrt((1 / found.requests[pair]).sum())),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from llmtrace.analyses.evolution.lengths import LEVELS, NOISE
 from llmtrace.analyses.evolution.rotation import turnovers
 from llmtrace.summaries import usage
 from llmtrace.summaries.histogram import exact_below, relative_error
@@ -40,7 +41,8 @@ def notes(
         _unnamed(state),
         _anonymous(analysis, state),
         _others(tables["model_share"], analysis.top),
-        _reference(tables["drift"]),
+        _reference(tables["drift"], grid),
+        _noise(tables["drift"]),
         _unsampled(span, tables["tokens_by_month"]),
         _bounds(tables),
     ]
@@ -129,10 +131,32 @@ def _others(shares: pl.DataFrame, top: int) -> str:
     return f"Others are all models but the {top} busiest and have {int(rest['requests'].sum()) / requests:.1%} of all requests."
 
 
-def _reference(drift: pl.DataFrame) -> str:
-    if not drift.filter("is_reference")["partial"].any():
+def _reference(drift: pl.DataFrame, grid: Grid) -> str:
+    if drift.is_empty() or grid.size == 1:
         return ""
-    return "No period is whole: drift is against the first one, of which the trace covers a part."
+    if drift["is_reference"].all():
+        return "One period alone has lengths: drift has nothing to compare it with."
+    if drift.filter("is_reference")["partial"].any():
+        return "No whole period has lengths: drift is against the first one that has, of which the trace covers a part."
+    if drift.filter(~pl.col("partial"))["is_reference"].all():
+        return "One whole period alone has lengths, the reference of drift: input_psi_last and output_psi_last are not known."
+    return ""
+
+
+def _noise(drift: pl.DataFrame) -> str:
+    """Said of what looks like drift where periods are too small to tell it from chance."""
+    compared = drift.filter(~pl.col("is_reference"))
+    loud = compared.filter(pl.col("psi_level") == NOISE, pl.col("psi") >= LEVELS["stable"])
+    if loud.is_empty():
+        return ""
+    whole = drift.filter(~pl.col("partial"))
+    last = loud.filter(pl.col("time") == (drift if whole.is_empty() else whole)["time"].max())["column"]
+    scalars = " and ".join(f"{column.removesuffix('_tokens')}_psi_last" for column in last)
+    among = f", {scalars} among them" if scalars else ""
+    return (
+        f"{loud.height:,} of {counted(compared.height, 'comparison')} of drift have a psi of {LEVELS['stable']} or more and are "
+        f"noise all the same (ks is not above ks_noise){among}: too few requests to tell."
+    )
 
 
 def _unsampled(span: Span, lengths: pl.DataFrame) -> str:

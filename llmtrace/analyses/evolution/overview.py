@@ -91,7 +91,7 @@ def _total(table: pl.DataFrame, column: str) -> int | None:
 
 
 def _psi(drift: pl.DataFrame, side: str, time: datetime) -> float | None:
-    found = drift.filter(pl.col("column") == f"{side}_tokens", pl.col("time") == time)["psi"]
+    found = drift.filter(pl.col("column") == f"{side}_tokens", pl.col("time") == time, ~pl.col("is_reference"))["psi"]
     return found[0] if found.len() else None
 
 

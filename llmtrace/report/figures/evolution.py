@@ -158,8 +158,12 @@ def transitions(result: Result) -> Figure:
 def drift(result: Result) -> Figure:
     """How far the lengths of a period's requests are from those of the reference: population stability index and mean factor."""
     table = _table(result, "drift", "no request has input and output tokens")
+    if table["is_reference"].all():
+        raise style.NoDataError("one period alone has lengths: there is nothing to compare it with")
     levels = ", ".join(f"{name} from {level}" for name, level in LEVELS.items())
-    remark = f"vertical: {_reference(table)}, which others are compared with; dashed: {levels}"
+    noise = table.filter(pl.col("psi_level") == "noise").height
+    within = f"; {noise:,} of {counted(table.filter(~pl.col('is_reference')).height, 'point')} are noise" if noise else ""
+    remark = f"vertical: {_reference(table)}, which others are compared with; dashed: {levels}{within}"
     drawing, panels = _figure(result, "dot", panels=2, panel_in=1.35, remark=remark)
     lines: list[Artist] = []
     for side, look in zip(("input", "output"), style.LINES, strict=False):

@@ -70,6 +70,7 @@ def result() -> Result:
                 "column": ["input_tokens", "output_tokens"] * 4,
                 "is_reference": [False, False, True, True, *[False] * 4],
                 "psi": [0.2, 0.01, 0.0, 0.0, 0.15, 0.4, 0.05, 1.5],
+                "psi_level": ["noise", "noise", None, None, "noise", "major", "stable", "major"],
                 "wasserstein_log10": [0.1, 0.02, 0.0, 0.0, 0.2, 0.3, 0.05, 0.5],
                 "partial": [True, True, *[False] * 6],
             }
@@ -280,6 +281,13 @@ def test_drift_is_drawn_with_its_levels_and_reference(result: Result) -> None:
     assert verticals == {places[0][1]}
     assert upper.get_ylim()[1] > 1.5
     assert "the first whole period" in words(drawing)
+    assert "3 of 6 points are noise" in words(drawing)
+
+
+def test_a_reference_alone_is_no_drift(result: Result) -> None:
+    alone = with_table(result, "drift", result.tables["drift"].filter("is_reference"))
+    with pytest.raises(style.NoDataError, match="nothing to compare it with"):
+        draw(alone, "drift")
 
 
 def test_everything_is_drawn(result: Result) -> None:
