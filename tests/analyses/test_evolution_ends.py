@@ -20,9 +20,16 @@ PSI = ("input_psi_last", "output_psi_last")
 
 
 def on_days(lengths: Sequence[Sequence[int]], start: datetime = datetime(2025, 4, 11), hours: float = 23.5) -> pl.DataFrame:
-    """A day of requests, evenly over `hours` of it, for each list of input tokens; output tokens are a tenth; 0 is unknown."""
+    """A day of requests, evenly over `hours` of it, for each list of input tokens, a lone one at noon.
+
+    Output tokens are a tenth; 0 is unknown.
+    """
     rows = [
-        (start + timedelta(days=day, hours=place * hours / max(len(own) - 1, 1)), tokens or None, -(-tokens // 10) or None)
+        (
+            start + timedelta(days=day, hours=place * hours / (len(own) - 1) if place else 12 * (len(own) == 1)),
+            tokens or None,
+            -(-tokens // 10) or None,
+        )
         for day, own in enumerate(lengths)
         for place, tokens in enumerate(own)
     ]
@@ -55,6 +62,26 @@ def test_lengths_in_one_period_of_several_are_compared_with_nothing(measured: Me
     result = measured(Evolution("1d"), on_days([[0], [100] * 9, [0] * 100]))
     assert [result.scalars[name] for name in PSI] == [None, None]
     assert told(result, "One period alone has lengths")
+
+
+def test_the_first_and_the_last_period_are_those_with_lengths(measured: Measured) -> None:
+    """A part of a day, an idle one, one without lengths, two with them, an idle one, a part of a day."""
+    start = datetime(2025, 4, 11)
+    days = [[100], [], [0, 0], [200, 300, 300], [400, 500, 500], [], [600]]
+    result = measured(Evolution("1d"), on_days(days))
+    scalars = result.scalars
+    assert (scalars["first_time"], scalars["last_time"]) == (start + timedelta(days=3), start + timedelta(days=4))
+    assert (scalars["input_median_first"], scalars["input_median_last"]) == (300, 500)
+    assert (scalars["output_median_first"], scalars["output_median_last"]) == (30, 50)
+    [reference] = result.tables["drift"].filter("is_reference")["time"].unique()
+    assert reference == scalars["first_time"]
+    assert None not in [scalars[name] for name in PSI]
+
+
+def test_without_lengths_they_are_those_with_requests(measured: Measured) -> None:
+    frame = on_days([[0], [], [0, 0], [], [0, 0], [], [0]]).with_columns(model=pl.Series(["a", "b", "b", "c", "c", "d"]))
+    scalars = measured(Evolution("1d"), frame).scalars
+    assert (scalars["top_model_first"], scalars["top_model_last"]) == ("b", "c")
 
 
 def test_few_requests_have_no_level_of_drift_and_many_do(measured: Measured) -> None:

@@ -23,17 +23,20 @@ _SCALARS = {
     "months": "Number of calendar months that the trace touches.",
     "models": "Number of distinct known models, names that were merged counted once; null where none is known.",
     "users": "Number of distinct known user ids; null where none is known.",
-    "first_time": "Start of the first whole period, or of the first one if none is whole.",
-    "last_time": "Start of the last whole period, or of the last one if none is whole.",
-    "top_model_first": "The model with most requests in the first whole period.",
-    "top_model_last": "The same in the last whole period.",
-    "input_median_first": f"Median input tokens of a request in the first whole period, in tokens, over {_SAMPLED}.",
-    "input_median_last": "The same in the last whole period.",
-    "output_median_first": f"Median output tokens of a request in the first whole period, in tokens, over {_SAMPLED}.",
-    "output_median_last": "The same in the last whole period.",
+    "first_time": (
+        f"Start of the first whole period with {_SAMPLED}, or with any requests where no request is such; of the first such "
+        "period if none is whole."
+    ),
+    "last_time": "Start of the last such period.",
+    "top_model_first": "The model with most requests in the period of first_time.",
+    "top_model_last": "The same in the period of last_time.",
+    "input_median_first": f"Median input tokens of a request in the period of first_time, in tokens, over {_SAMPLED}.",
+    "input_median_last": "The same in the period of last_time.",
+    "output_median_first": f"Median output tokens of a request in the period of first_time, in tokens, over {_SAMPLED}.",
+    "output_median_last": "The same in the period of last_time.",
     "input_psi_last": (
-        "Population stability index of input tokens in the last whole period against the reference (see drift); null where that "
-        "is the reference itself."
+        "Population stability index of input tokens in the period of last_time against the reference (see drift), "
+        "that of first_time; null where they are one."
     ),
     "output_psi_last": "The same of output tokens.",
     "retained_ratio_1": (

@@ -54,10 +54,10 @@ class Grid:
         """Which of them the trace covers in part only."""
         return self.covered < WHOLE
 
-    @property
-    def whole(self) -> Integers:
-        """The places of those that it covers; of all if there is none."""
-        return np.flatnonzero(~self.partial) if not self.partial.all() else np.arange(self.size)
+    def whole(self, places: Integers) -> Integers:
+        """Those of these places whose periods it covers; all of them if there is none."""
+        found = places[~self.partial[places]]
+        return found if found.size else places
 
     def frame(self) -> pl.DataFrame:
         """A row per period: `time` (its start) and `partial`."""

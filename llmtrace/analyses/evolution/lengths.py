@@ -126,9 +126,8 @@ def _level() -> pl.Expr:
 
 def reference_of(found: Lengths, grid: Grid) -> int | None:
     """The first whole period with lengths, or the first one with any; None without."""
-    filled = np.flatnonzero(found.requests)
-    whole = filled[~grid.partial[filled]]
-    return int(whole[0]) if whole.size else int(filled[0]) if filled.size else None
+    filled = grid.whole(np.flatnonzero(found.requests))
+    return int(filled[0]) if filled.size else None
 
 
 def _compared(found: Lengths, reference: int, place: int) -> tuple[int, float, float, float, float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from llmtrace.analyses.evolution.mix import busiest
@@ -67,10 +68,12 @@ def scalars(span: Span, grid: Grid, interval: str, models: pl.DataFrame, tables:
 
 
 def _of_ends(grid: Grid, models: pl.DataFrame, tables: Mapping[str, pl.DataFrame]) -> dict[str, Scalar]:
-    """What stands out of the first and of the last whole period."""
+    """What stands out of the first and of the last whole period with lengths, or with requests where none has a length."""
     if not grid.size:
         return dict.fromkeys(_OF_ENDS)
-    places = {"first": int(grid.whole[0]), "last": int(grid.whole[-1])}
+    filled = [np.flatnonzero(tables[name]["requests"].to_numpy()) for name in ("tokens_by_month", "active")]
+    whole = grid.whole(next(places for places in filled if places.size))
+    places = {"first": int(whole[0]), "last": int(whole[-1])}
     times = {end: tables["tokens_by_month"]["time"][place] for end, place in places.items()}
     medians = {
         f"{side}_median_{end}": tables["tokens_by_month"][f"p50_{side}_tokens"][place]
