@@ -44,7 +44,7 @@ LEAST_INDEX, BELOW = 0.3, 0.03
 """How far the axis of the index reaches at least; and how far below the least value, so that marks there are whole."""
 HALF_A_BAND = 0.1
 """How far the bands of a period reach to either side if there is no other one."""
-MOST_LABELS, NUMBER_PT = 24, 5.0
+MOST_LABELS, MOST_UPRIGHT, NUMBER_PT = 24, 2, 5.0
 DAY_S = 86_400
 WORDS = {"month": "month", "quarter": "quarter", "year": "year", "1w": "week", "1d": "day", "1h": "hour", "1m": "minute"}
 
@@ -142,14 +142,16 @@ def switching(result: Result) -> Figure:
 def transitions(result: Result) -> Figure:
     """From which main model to which one users turn, from a period to the next."""
     table = _table(result, "transitions", "no user with a known model is active in two periods that follow each other")
-    order = _table(result, "model_share", "")["model"].unique(maintain_order=True).to_list()
-    called = [model for model in order if model in {*table["from_model"], *table["to_model"]}]
+    ranks = dict(_table(result, "model_share", "").select("model", "rank").unique(maintain_order=True).iter_rows())
+    called = [model for model in ranks if model in {*table["from_model"], *table["to_model"]}]
     grid = np.zeros((len(called), len(called)))
     for before, after, ratio in table.select("from_model", "to_model", "users_ratio").iter_rows():
         grid[called.index(before), called.index(after)] += ratio
-    drawing, (axes,) = style.figure(result, panel_in=min(1.6 + 0.15 * len(called), 3.4))
-    short = style.names(called)
-    _heat_map(axes, np.where(grid.sum(axis=1, keepdims=True) > 0, grid, np.nan), short, short, "Users with the model (%)")
+    drawing, (axes,) = style.figure(result, panel_in=min(1.7 + 0.1 * len(called), 3.4))
+    # Names beside the rows alone: below the columns too they would leave the map no room.
+    numbers = [str(ranks[model] or model) for model in called]
+    rows = [f"{name}  {ranks[model]}" if ranks[model] else name for model, name in zip(called, style.names(called), strict=True)]
+    _heat_map(axes, np.where(grid.sum(axis=1, keepdims=True) > 0, grid, np.nan), rows, numbers, "Users with the model (%)")
     axes.set_ylabel("Main model in a period")
     axes.set_xlabel("In the next one")
     return drawing
@@ -316,7 +318,9 @@ def _heat_map(axes: Axes, grid: NDArray[np.float64], rows: Sequence[str], column
     axes.tick_params(length=0)
     step_down, step_across = (max(1, -(-len(names) // MOST_LABELS)) for names in (rows, columns))
     axes.set_yticks(np.arange(0, len(rows), step_down) + 0.5, rows[::step_down])
-    axes.set_xticks(np.arange(0, len(columns), step_across) + 0.5, columns[::step_across], rotation=90)
+    axes.set_xticks(np.arange(0, len(columns), step_across) + 0.5, columns[::step_across])
+    for tick in axes.get_xticklabels():
+        tick.set_rotation(90 if len(tick.get_text()) > MOST_UPRIGHT else 0)
     if len(columns) <= MOST_NUMBERS:
         for row, column in zip(*np.nonzero(~np.isnan(percent)), strict=True):
             share = percent[row, column]

@@ -261,8 +261,31 @@ def test_transitions_are_shares_of_the_row(result: Result) -> None:
     drawing = draw(result, "transitions")
     axes = drawing.axes[0]
     assert cells(drawing) == [[0.75, 0.25, 0.0], [None, None, None], [0.0, 1.0, 0.0]]
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["one", "two", "Others"]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["one  1", "two  2", "Others"]
+    assert [(text.get_text(), text.get_rotation()) for text in axes.get_xticklabels()] == [("1", 0), ("2", 0), ("Others", 90)]
     assert axes.get_ylabel() == "Main model in a period"
+
+
+def test_transitions_between_models_with_long_names_are_legible(result: Result) -> None:
+    """Four models that are called by identifiers of 36 letters: every word lies in the picture, which is a map first of all."""
+    called = [f"{place}c75da6-8b9f-58d1-8615-b35f9186{place}cc3" for place in range(1, 5)]
+    shares = pl.DataFrame({"model": called, "rank": [1, 2, 3, 4]})
+    moves = [(one, other, 0.25) for one in called for other in called]
+    table = pl.DataFrame(moves, ["from_model", "to_model", "users_ratio"], orient="row")
+    drawing = draw(with_table(with_table(result, "model_share", shares), "transitions", table), "transitions")
+    drawing.draw_without_rendering()
+    axes, bar = drawing.axes
+    whole = drawing.bbox
+    texts = [axes.xaxis.label, axes.yaxis.label, bar.yaxis.label, *axes.get_xticklabels(), *axes.get_yticklabels()]
+    for text in texts:
+        box = text.get_window_extent()
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= whole.x1
+        assert box.y1 <= whole.y1
+    assert len({text.get_text() for text in axes.get_yticklabels()}) == 4
+    assert axes.get_window_extent().width > 0.35 * whole.width
+    assert axes.get_window_extent().height > 0.6 * whole.height
 
 
 def test_drift_is_drawn_with_its_levels_and_reference(result: Result) -> None:
