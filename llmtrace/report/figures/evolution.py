@@ -53,7 +53,8 @@ def model_mix(result: Result) -> Figure:
     """The share of each of the busiest models in requests and in tokens, period by period (Figure 10 of the paper)."""
     table = _table(result, "model_share", "the trace names no models")
     has_tokens = table["tokens_ratio"].null_count() < table.height
-    drawing, panels = _figure(result, "bar", panels=2 if has_tokens else 1, panel_in=1.5 if has_tokens else 2.0)
+    remark = _partial(table, "hatched")
+    drawing, panels = style.figure(result, panels=2 if has_tokens else 1, panel_in=1.5 if has_tokens else 2.0, remark=remark)
     places, widths = _bars(panels[-1], table["time"].unique(maintain_order=True))
     handles: list[Artist] = []
     for axes, column in zip(panels, ("requests_ratio", "tokens_ratio"), strict=False):
@@ -95,7 +96,8 @@ def active(result: Result) -> Figure:
     columns = [name for name in ("models", "users") if table[name].null_count() < table.height]
     if not columns:
         raise style.NoDataError("the trace names neither models nor users")
-    drawing, panels = _figure(result, "dot", panels=len(columns), panel_in=1.35 if len(columns) > 1 else 1.9)
+    panel_in = 1.35 if len(columns) > 1 else 1.9
+    drawing, panels = style.figure(result, panels=len(columns), panel_in=panel_in, remark=_partial(table))
     times = style.time_axis(panels[-1], table["time"])
     lines: list[Artist] = []
     for axes, name in zip(panels, columns, strict=True):
@@ -117,7 +119,7 @@ def retention(result: Result) -> Figure:
     rows, columns = (table[name].unique().sort() for name in ("cohort_time", "time"))
     grid = np.full((rows.len(), columns.len()), np.nan)
     grid[rows.search_sorted(table["cohort_time"]), columns.search_sorted(table["time"])] = table["retained_ratio"].to_numpy()
-    partial = whole.filter("partial")["time"].unique().to_list()
+    partial = {*whole.filter("partial")["time"]} & {*rows, *columns}
     remark = f"*: {counted(len(partial), 'partial period')}" if partial else ""
     drawing, (axes,) = style.figure(result, panel_in=min(max(1.7, 1.3 + 0.14 * rows.len()), 3.0), remark=remark)
     called = [[f"{label}*" if time in partial else label for time, label in _labels(result, times)] for times in (rows, columns)]
@@ -132,7 +134,8 @@ def switching(result: Result) -> Figure:
     table = _table(result, "switching", "there is one period only").filter(pl.col("users") > 0)
     if table.is_empty():
         raise style.NoDataError("no user with a known model is active in two periods that follow each other")
-    drawing, (axes,) = _figure(result, "dot")
+    remark = _partial(table, of=("pair with a partial period", "pairs with a partial period"))
+    drawing, (axes,) = style.figure(result, remark=remark)
     times = style.time_axis(axes, table["time"])
     _marked(axes, times, table["switched_ratio"], table["partial"], style.LINES[0])
     style.share_axis(axes, "Share of users with\nanother main model")
@@ -166,7 +169,8 @@ def drift(result: Result) -> Figure:
     noise = table.filter(pl.col("psi_level") == "noise").height
     within = f"; {noise:,} of {counted(table.filter(~pl.col('is_reference')).height, 'point')} are noise" if noise else ""
     remark = f"vertical: {_reference(table)}, which others are compared with; dashed: {levels}{within}"
-    drawing, panels = _figure(result, "dot", panels=2, panel_in=1.35, remark=remark)
+    remarks = [remark, *filter(None, [_partial(table)])]
+    drawing, panels = style.figure(result, panels=2, panel_in=1.35, remark="; ".join(remarks))
     lines: list[Artist] = []
     for side, look in zip(("input", "output"), style.LINES, strict=False):
         own = table.filter(pl.col("column") == f"{side}_tokens").with_columns(factor=10 ** pl.col("wasserstein_log10"))
@@ -211,12 +215,10 @@ def _table(result: Result, name: str, reason: str) -> pl.DataFrame:
     return table
 
 
-def _figure(result: Result, mark: str, *, panels: int = 1, panel_in: float = 1.9, remark: str = "") -> tuple[Figure, list[Axes]]:
-    """A figure whose caption says what marks the periods that are covered in part."""
-    partial = result.scalars.get("partial_periods")
-    marks = {"bar": "hatched", "dot": "hollow"}
-    words = f"{marks[mark]}: {counted(partial, 'partial period')}" if isinstance(partial, int) and partial else ""
-    return style.figure(result, panels=panels, panel_in=panel_in, remark="; ".join(part for part in (remark, words) if part))
+def _partial(table: pl.DataFrame, mark: str = "hollow", of: tuple[str, str] = ("partial period", "partial periods")) -> str:
+    """What marks the periods drawn that are covered in part, and how many these are; empty without any."""
+    partial = table.filter("partial")["time"].n_unique()
+    return f"{mark}: {counted(partial, *of)}" if partial else ""
 
 
 def _per(result: Result) -> str:
@@ -268,7 +270,7 @@ def _bands(result: Result, table: pl.DataFrame, of: str, *, logarithmic: bool) -
     """Input above, output below: the median as a line, and bands around it."""
     from matplotlib.patches import Patch
 
-    drawing, panels = _figure(result, "dot", panels=2, panel_in=1.35)
+    drawing, panels = style.figure(result, panels=2, panel_in=1.35, remark=_partial(table))
     times = style.time_axis(panels[-1], table["time"])
     # A period alone has a band of some width too.
     places = np.concatenate([times - HALF_A_BAND, times + HALF_A_BAND]) if times.size == 1 else times
@@ -289,12 +291,10 @@ def _bands(result: Result, table: pl.DataFrame, of: str, *, logarithmic: bool) -
 
 
 def _marked(axes: Axes, times: Floats, values: pl.Series, partial: pl.Series, look: tuple[str, Any, str]) -> Artist:
-    """A line with a mark at each period while there are few; hollow where the period is covered in part."""
+    """A line with a mark at each period while there are few; hollow, and always there, where the period is covered in part."""
     color, _, marker = look
-    line = style.line(axes, times, values, look)
-    if times.size <= style.MARKED_UP_TO:
-        hollow = partial.to_numpy()
-        axes.plot(times[hollow], values.cast(pl.Float64).to_numpy()[hollow], marker, color=color, markerfacecolor="white")
+    line, hollow = style.line(axes, times, values, look), partial.to_numpy()
+    axes.plot(times[hollow], values.cast(pl.Float64).to_numpy()[hollow], marker, color=color, markerfacecolor="white")
     return line
 
 

@@ -192,6 +192,7 @@ def test_bands_hold_the_percentiles_around_the_median(result: Result, name: str,
 def test_a_cohort_without_eligible_users_is_left_out(result: Result) -> None:
     table = result.tables["cohorts"].with_columns(eligible_users=pl.Series([0, 5, 5, 5]))
     drawing = draw(with_table(result, "cohorts", table), "cohorts")
+    assert "hollow" not in words(drawing)
     assert drawn(drawing.axes[0])[0] == table["p50_input_tokens"].to_list()[1:]
     assert "first request" in drawing.axes[-1].get_xlabel()
 
@@ -213,6 +214,15 @@ def test_active_and_new_models_and_users(result: Result) -> None:
     assert [axes.get_ylabel() for axes in draw(with_table(result, "active", without), "active").axes] == [
         "Active models\nper month"
     ]
+
+
+def test_partial_periods_at_the_ends_of_many_are_hollow_too(result: Result) -> None:
+    days = pl.datetime_range(datetime(2025, 4, 1), datetime(2025, 5, 30), "1d", eager=True)
+    partial = [True, *[False] * (days.len() - 2), True]
+    table = pl.DataFrame({"time": days, "models": 3, "new_models": 1, "users": None, "partial": partial})
+    drawing = draw(with_table(result, "active", table), "active")
+    assert drawn(drawing.axes[0]) == [[3] * 60, [3, 3], [1] * 60, [1, 1]]
+    assert "hollow: 2 partial periods" in words(drawing)
 
 
 def cells(drawing: Figure) -> list[list[float | None]]:
@@ -254,6 +264,7 @@ def test_periods_of_a_relative_clock_are_days(result: Result) -> None:
 def test_switching_shows_periods_with_users_alone(result: Result) -> None:
     drawing = draw(result, "switching")
     assert drawn(drawing.axes[0]) == [[0.25, 0.5], [0.25]]
+    assert "hollow: 1 pair with a partial period" in words(drawing)
     assert "another main model" in drawing.axes[0].get_ylabel()
 
 
