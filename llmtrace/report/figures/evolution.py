@@ -41,7 +41,7 @@ MOST_NUMBERED, NUMBERED_ONCE, NUMBERED_FROM = 20, 60, 0.075
 """Up to so many stacked bars have a number each, or one a model; and shares have room for it from there on."""
 LEVELS = {"moderate": 0.1, "major": 0.25}
 LEAST_INDEX, BELOW = 0.3, 0.03
-"""How far the axis of the index reaches at least; and how far below the least value, so that marks there are whole."""
+"""How far the axis of the index reaches at least; and how far an axis below the least value, so that marks there are whole."""
 HALF_A_BAND = 0.1
 """How far the bands of a period reach to either side if there is no other one."""
 MOST_LABELS, MOST_UPRIGHT, NUMBER_PT = 24, 2, 5.0
@@ -106,6 +106,7 @@ def active(result: Result) -> Figure:
             for column, look in zip((name, f"new_{name}"), style.LINES, strict=False)
         ]
         style.count_axis(axes, f"Active {name}\n{_per(result)}")
+        _room_below(axes, 0)
     style.legend(drawing, lines, ["all", "new"])
     return drawing
 
@@ -139,6 +140,7 @@ def switching(result: Result) -> Figure:
     times = style.time_axis(axes, table["time"])
     _marked(axes, times, table["switched_ratio"], table["partial"], style.LINES[0])
     style.share_axis(axes, "Share of users with\nanother main model")
+    _room_below(axes, 0)
     return drawing
 
 
@@ -179,12 +181,12 @@ def drift(result: Result) -> Figure:
             line = _marked(axes, times, own[column], own["partial"], look)
             axes.axvline(times[own["is_reference"].to_numpy()][0], color="#999999", linewidth=0.6, zorder=1)
         lines.append(line)
-    top = 1.1 * max(float(table["psi"].to_numpy().max()), LEAST_INDEX)
-    panels[0].set_ylim(-BELOW * top, top)
+    panels[0].set_ylim(top=1.1 * max(float(table["psi"].to_numpy().max()), LEAST_INDEX))
+    _room_below(panels[0], 0)
     panels[0].set_ylabel("Population\nstability index")
     for level in LEVELS.values():
         panels[0].axhline(level, color="#999999", linewidth=0.6, linestyle=(0, (3, 2)), zorder=1)
-    panels[1].set_ylim(bottom=1 - BELOW * (panels[1].get_ylim()[1] - 1))
+    _room_below(panels[1], 1)
     panels[1].set_ylabel("Mean factor\nbetween ranks")
     style.legend(drawing, lines, ["input tokens", "output tokens"])
     return drawing
@@ -296,6 +298,11 @@ def _marked(axes: Axes, times: Floats, values: pl.Series, partial: pl.Series, lo
     line, hollow = style.line(axes, times, values, look), partial.to_numpy()
     axes.plot(times[hollow], values.cast(pl.Float64).to_numpy()[hollow], marker, color=color, markerfacecolor="white")
     return line
+
+
+def _room_below(axes: Axes, least: float) -> None:
+    """Let the y axis begin a little below the least value that there can be, so that what lies there is seen."""
+    axes.set_ylim(bottom=least - BELOW * (axes.get_ylim()[1] - least))
 
 
 def _labels(result: Result, times: pl.Series) -> list[tuple[object, str]]:

@@ -209,7 +209,7 @@ def test_active_and_new_models_and_users(result: Result) -> None:
             table[f"new_{name}"].to_list()[:1],
         ]
         assert axes.get_ylabel() == f"Active {name}\nper month"
-        assert axes.get_ylim()[0] == 0
+        assert -0.1 * axes.get_ylim()[1] < axes.get_ylim()[0] < 0
     without = table.with_columns(users=pl.lit(None, pl.Int64))
     assert [axes.get_ylabel() for axes in draw(with_table(result, "active", without), "active").axes] == [
         "Active models\nper month"
@@ -266,6 +266,13 @@ def test_switching_shows_periods_with_users_alone(result: Result) -> None:
     assert drawn(drawing.axes[0]) == [[0.25, 0.5], [0.25]]
     assert "hollow: 1 pair with a partial period" in words(drawing)
     assert "another main model" in drawing.axes[0].get_ylabel()
+
+
+def test_a_share_of_zero_lies_above_the_axis(result: Result) -> None:
+    nobody = result.tables["switching"].with_columns(switched_ratio=pl.when(pl.col("users") > 0).then(0.0))
+    [axes] = draw(with_table(result, "switching", nobody), "switching").axes
+    assert -0.1 < axes.get_ylim()[0] < 0
+    assert [tick for tick in axes.get_yticks() if tick < 0] == []
 
 
 def test_transitions_are_shares_of_the_row(result: Result) -> None:
