@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from llmtrace.report import ticks
 from llmtrace.report.caption import caption
 from llmtrace.report.units import shortened, visible
 
@@ -238,6 +239,7 @@ def log_axis(axes: Axes, label: str, *, prefixes: bool, vertical: bool = False) 
     axis, scale = (axes.yaxis, axes.set_yscale) if vertical else (axes.xaxis, axes.set_xscale)
     axis.set_label_text(label)
     scale("log", nonpositive="clip")
+    ticks.of_powers(axis)
     axis.set_major_formatter(FuncFormatter(_prefixed if prefixes else _plain))
     axis.set_minor_formatter(NullFormatter())
 

@@ -1,20 +1,26 @@
-"""Ticks of logarithmic axes: few enough to read, at numbers that people name."""
+"""Ticks of logarithmic axes: few enough to read, at numbers that people name, and never fewer than two."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.axis import Axis
+    from matplotlib.ticker import Locator
 
-__all__ = ["of_durations", "of_powers", "round_numbers"]
+__all__ = ["of_durations", "of_powers", "powers"]
 
-NARROW, WIDE, MOST = 5, 100, 7
-"""An axis that reaches less than `NARROW` times from end to end has even steps, one up to `WIDE` times ticks at 2 and 5 too."""
-CLOSE = 8
-"""Numbers that are less than so many times apart have 3 and 7 between them too."""
+NARROW = 5
+"""An axis that reaches less than so many times from end to end has even steps."""
+MOST = 7
+"""Powers of ten and 2 and 5 times these have numbers if they are no more than so many."""
+LEAST = 2
+"""A single number does not tell how far it is to the next one."""
+ROUNDING = 1e-9
+"""An end that is a tick may be off by so much of it."""
 DURATIONS_S: Mapping[float, str] = {
     0.001: "1 ms",
     0.01: "10 ms",
@@ -32,35 +38,71 @@ DURATIONS_S: Mapping[float, str] = {
 NOT_ON_LONG_S = (0.01, 10, 600, 21_600)
 LONG = 10**8
 """An axis that reaches so many times from end to end has no room for all of them."""
+UNITS_S = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (0.001, "ms"))
 
 
-def of_powers(axis: Axis, limits: tuple[float, float], most: int = MOST) -> None:
-    """Powers of ten; 2 and 5 times these too where there are few; even steps where there is hardly one."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+def of_powers(axis: Axis, *, whole: bool = False) -> None:
+    """Ticks as in `powers`, of what the axis spans when it is drawn; those of a count are whole numbers."""
 
-    ratio = limits[1] / limits[0]
-    if ratio < NARROW:
-        axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
-        axis.set_minor_locator(NullLocator())
-    else:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if ratio < WIDE else LogLocator(numticks=most))
+    def major(low: float, high: float) -> list[float]:
+        return powers(low, high, whole=whole)
+
+    def minor(low: float, high: float) -> list[float]:
+        return _between(low, high, whole=whole)
+
+    axis.set_major_locator(_locator(major))
+    axis.set_minor_locator(_locator(minor))
+
+
+def powers(low: float, high: float, *, whole: bool = False) -> list[float]:
+    """Powers of ten between two numbers; 2 and 5 times these too where there are few; even steps where there is hardly one.
+
+    >>> powers(0.5, 10_000), powers(3, 60), powers(1.4, 3.2, whole=True)
+    ([1.0, 10.0, 100.0, 1000.0, 10000.0], [5.0, 10.0, 20.0, 50.0], [2.0, 3.0])
+    """
+    if high < NARROW * low:
+        from matplotlib.ticker import MaxNLocator
+
+        return _within(low, high, MaxNLocator(MOST, steps=[1, 2, 5, 10], integer=whole).tick_values(low, high), whole=whole)
+    close, apart = (_within(low, high, _multiples(low, high, factors), whole=whole) for factors in ((1, 2, 5), (1,)))
+    return close if len(close) <= MOST else apart[:: math.ceil(len(apart) / MOST)]
 
 
 def of_durations(axis: Axis, low_s: float, high_s: float) -> None:
     """Lengths of time between two others, on an axis in seconds."""
     left_out = NOT_ON_LONG_S if high_s > LONG * low_s else ()
     named = {at: text for at, text in DURATIONS_S.items() if low_s <= at <= high_s and at not in left_out}
+    if len(named) < LEAST:
+        size, symbol = next((unit for unit in UNITS_S if high_s >= 2 * unit[0]), UNITS_S[-1])
+        named = {at * size: f"{at:g} {symbol}" for at in powers(low_s / size, high_s / size)}
     axis.set_ticks(list(named), list(named.values()))
     axis.set_ticks([], minor=True)
 
 
-def round_numbers(low: float, high: float) -> list[float]:
-    """Round numbers between two others, close together where these are.
+def _between(low: float, high: float, *, whole: bool) -> list[float]:
+    """Where small ticks without numbers stand: at multiples of powers of ten, or at these themselves where there are many."""
+    if high < NARROW * low:
+        return []
+    return _within(low, high, _multiples(low, high, range(2, 10) if high < 10.0**MOST * low else (1,)), whole=whole)
 
-    >>> round_numbers(0.19, 0.6), round_numbers(0.1, 30)
-    ([0.2, 0.3, 0.5], [0.1, 0.5, 2.0, 10.0])
-    """
-    steps = (1, 2, 3, 5, 7) if high < CLOSE * low else (1, 2, 5)
-    found = [float(f"{step}e{power}") for power in range(-6, 4) for step in steps]
-    inside = [tick for tick in found if low <= tick <= high]
-    return inside[:: 1 + (len(inside) - 1) // MOST]
+
+def _multiples(low: float, high: float, factors: Sequence[int]) -> list[float]:
+    """Multiples of the powers of ten around two numbers."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [float(f"{factor}e{exponent}") for exponent in exponents for factor in factors]
+
+
+def _within(low: float, high: float, found: Sequence[float], *, whole: bool) -> list[float]:
+    inside = [float(tick) for tick in found if low * (1 - ROUNDING) <= tick <= high * (1 + ROUNDING)]
+    return [tick for tick in inside if tick.is_integer()] if whole else inside
+
+
+def _locator(ticks: Callable[[float, float], list[float]]) -> Locator:
+    """Places ticks by a function of both ends of the axis."""
+    from matplotlib.ticker import LogLocator
+
+    class Within(LogLocator):
+        def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+            return ticks(min(vmin, vmax), max(vmin, vmax))
+
+    return Within()

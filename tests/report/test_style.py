@@ -192,3 +192,15 @@ def test_ticks_have_prefixes_and_counts_no_fractions(hour: Result) -> None:
     assert [tick.get_text() for tick in above.get_yticklabels()][:2] == ["0", "5 M"]
     assert below.get_ylim() == (0, 1)
     assert {"0", "1"} <= {tick.get_text() for tick in below.get_yticklabels()}
+
+
+@pytest.mark.parametrize("ends", [(270, 1_400), (520, 780), (14, 180), (2_200, 19_000)])
+def test_a_logarithmic_axis_has_two_numbers_wherever_it_ends(hour: Result, ends: tuple[float, float]) -> None:
+    with style.look():
+        drawing, (axes,) = style.figure(hour)
+        style.log_axis(axes, "Tokens", prefixes=True, vertical=True)
+        axes.plot([0, 1], ends)
+    laid_out(drawing)
+    low, high = axes.get_ylim()
+    shown = [tick for tick, text in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True) if text.get_text()]
+    assert len([tick for tick in shown if low <= tick <= high]) >= 2

@@ -34,7 +34,7 @@ SPARSE, STROKE_PT = 0.1, 0.6
 """Where less than this share of the cells of a heat map is filled, they are drawn so wide, which is four minutes."""
 LEAST_SPREAD = 1.01
 """A scale of colours reaches at least so many times from end to end."""
-MOST_TICKS, MOST_BARS = 6, 40
+MOST_BARS = 40
 HEADROOM = 1.06
 
 
@@ -167,7 +167,7 @@ def _color_bar(axes: Axes, mesh: ScalarMappable, *, clipped: bool) -> None:
     bar.outline.set_visible(False)
     bar.ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
-    ticks.of_powers(bar.ax.yaxis, mesh.get_clim(), MOST_TICKS)
+    ticks.of_powers(bar.ax.yaxis)
 
 
 def _start(result: Result) -> str:
@@ -209,7 +209,6 @@ def _replication(result: Result, of: str, label: str) -> Figure:
     for axes, floor in zip(panels, (1.0, 0.0, 1.0), strict=True):
         axes.set_ylim(bottom=floor - 0.04 * (axes.get_ylim()[1] - floor))
     style.log_axis(panels[-1], label, prefixes=True)
-    ticks.of_powers(panels[-1].xaxis, panels[-1].get_xlim(), MOST_TICKS)
     style.legend(drawing, lines, ["found", "if scattered over the model's active instances"])
     return drawing
 

@@ -42,8 +42,8 @@ def dispersion(result: Result) -> Figure:
     style.log_axis(axes, "Width of the window", prefixes=False)
     measured = style.line(axes, shown["window_s"].to_numpy(), shown["index_of_dispersion"], style.LINES[0], marked=True)
     poisson = axes.axhline(1, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
-    ticks.of_durations(axes.xaxis, shown["window_s"][0], shown["window_s"][-1])
-    _log_y(axes, "Index of dispersion")
+    ticks.of_durations(axes.xaxis, *axes.get_xlim())
+    style.log_axis(axes, "Index of dispersion", prefixes=False, vertical=True)
     style.legend(drawing, [measured, poisson], ["this trace", "Poisson stream"])
     return drawing
 
@@ -106,14 +106,13 @@ def survival(result: Result) -> Figure:
         axes.set_xlabel("Gap between requests (s)")
     else:
         style.log_axis(axes, "Gap between requests (s)", prefixes=False)
-        ticks.of_powers(axes.xaxis, (gaps[0], gaps[-1]))
     lines = [style.line(axes, gaps, shown["empirical"], ("#222222", "-", ""))]
     fitted = [name for name in FITS if shown[name].null_count() < shown.height]
     looks = style.LINES[: len(fitted)]
     lines += [
         style.line(axes, gaps, shown[name], (color, dashes, "")) for name, (color, dashes, _) in zip(fitted, looks, strict=True)
     ]
-    _log_y(axes, "Share of gaps that are longer")
+    style.log_axis(axes, "Share of gaps that are longer", prefixes=False, vertical=True)
     axes.set_ylim(LOWEST * float(shown["empirical"].to_numpy().min()), 1.3)
     style.legend(drawing, lines, ["measured", *(FITS[name] for name in fitted)])
     return drawing
@@ -164,11 +163,5 @@ def _coloured_dots(axes: Axes, keys: pl.DataFrame, marker: str) -> PathCollectio
 
 def _load_axes(axes: Axes) -> None:
     style.log_axis(axes, "Mean requests per hour (valid hours)", prefixes=True)
-    ticks.of_powers(axes.xaxis, axes.get_xlim())
-    _log_y(axes, "Mean hourly CV of positive gaps")
+    style.log_axis(axes, "Mean hourly CV of positive gaps", prefixes=False, vertical=True)
     axes.axhline(1, color="#999999", linewidth=0.6, zorder=1)
-
-
-def _log_y(axes: Axes, label: str) -> None:
-    style.log_axis(axes, label, prefixes=False, vertical=True)
-    ticks.of_powers(axes.yaxis, axes.get_ylim())

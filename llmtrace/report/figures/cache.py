@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style, ticks
+from llmtrace.report import style
 from llmtrace.report.units import aligned
 from llmtrace.wording import either
 
@@ -54,7 +54,6 @@ def curve(result: Result) -> Figure:
         axes.set_ylabel(f"Token hit ratio\n{how}")
         axes.set_ylim(0, min(1.03, 1.1 * max(table[column].to_numpy().max(), LOWEST_TOP)))
     style.log_axis(panels[-1], "Capacity (tokens)", prefixes=True)
-    ticks.of_powers(panels[-1].xaxis, panels[-1].get_xlim())
     style.legend(drawing, lines, [*names, IDEAL])
     return drawing
 
@@ -78,7 +77,6 @@ def lru_curve(result: Result) -> Figure:
     if isinstance(enough, int):
         axes.axvline(enough, color="#999999", linewidth=0.8, zorder=1)
     style.log_axis(axes, "Capacity of LRU (tokens)", prefixes=True)
-    ticks.of_powers(axes.xaxis, axes.get_xlim())
     style.share_axis(axes, "Hit ratio")
     axes.set_ylim(0, 1.03)
     style.legend(drawing, lines, list(columns.values()))
@@ -102,7 +100,6 @@ def histogram(result: Result) -> Figure:
     axes.set_xlim(-0.01, 1.01)
     style.log_axis(axes, "Share of requests", prefixes=False, vertical=True)
     axes.set_ylim(max(LOWEST_SHARE, least / 2), 1)
-    ticks.of_powers(axes.yaxis, axes.get_ylim())
     style.legend(drawing, lines, names)
     return drawing
 

@@ -112,9 +112,7 @@ def ttft_saved(result: Result) -> Figure:
     columns = ("ttft_without_hit_p50_s", "ttft_with_hit_p50_s")
     lines = [style.line(axes, lengths, table[name], look) for name, look in zip(columns, style.LINES[:2], strict=True)]
     style.log_axis(axes, "Input tokens", prefixes=True)
-    ticks.of_powers(axes.xaxis, axes.get_xlim())
     style.log_axis(axes, "Median TTFT (s)", prefixes=False, vertical=True)
-    _tick(axes, table.select(columns))
     style.legend(drawing, lines, ["less than 0.1 hit", "0.9 or more hit"])
     return drawing
 
@@ -189,18 +187,18 @@ def _hexagons(result: Result, what: str, requests: NDArray[np.number], ratios: F
 def _heat_map(axes: Axes, grid: Floats, edges: NDArray[np.int64]) -> None:
     """A cell per column and row, coloured by the logarithm of its TTFT."""
     from matplotlib.colors import LogNorm
-    from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
-    norm_limits = low, max(high, low * LEAST_RANGE)
-    mesh = axes.pcolormesh(edges, np.arange(len(grid) + 1), grid, cmap="YlOrRd", norm=LogNorm(*norm_limits), rasterized=True)
+    colors = LogNorm(low, max(high, low * LEAST_RANGE))
+    mesh = axes.pcolormesh(edges, np.arange(len(grid) + 1), grid, cmap="YlOrRd", norm=colors, rasterized=True)
     axes.grid(visible=False)
     axes.patch.set(facecolor="white", edgecolor="#C8C8C8", hatch="////", linewidth=0)
     axes.spines[:].set_visible(False)
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
     bar.set_label("Median TTFT (s)")
     bar.outline.set_visible(False)
-    bar.ax.yaxis.set_major_locator(FixedLocator(ticks.round_numbers(*norm_limits)))
+    ticks.of_powers(bar.ax.yaxis)
     bar.ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
 
@@ -209,12 +207,3 @@ def _ratio_axis(axes: Axes, label: str) -> None:
     axes.set_xlabel(label)
     axes.set_xlim(-0.01, 1.01)
     axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1])
-
-
-def _tick(axes: Axes, values: pl.DataFrame) -> None:
-    """Ticks at customary times within the values, on an axis that is logarithmic."""
-    known = values.unpivot().drop_nulls()["value"].to_numpy()
-    low, high = known.min() / 1.5, known.max() * 1.5
-    axes.set_ylim(low, high)
-    axes.set_yticks(ticks.round_numbers(low, high))
-    axes.set_yticks([], minor=True)

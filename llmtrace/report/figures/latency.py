@@ -29,7 +29,6 @@ MILLI = 1_000
 CORNERS = ((0.0, 1 / 3), (-1 / 2, 1 / 6), (-1 / 2, -1 / 6), (0.0, -1 / 3), (1 / 2, -1 / 6), (1 / 2, 1 / 6))
 """The corners of a hexagon around its centre, in steps of its lattice."""
 PREFILL_BELOW_S = 300
-MOST_TICKS = 6
 LEAST_SPREAD = 1.01
 """A scale of colours reaches at least so many times from end to end."""
 FRAME = 0.02
@@ -96,7 +95,7 @@ def load(result: Result) -> Figure:
     for axes, (name, (label, per_second)) in zip(panels, found.items(), strict=True):
         columns = [table[f"{name}_p{percent}_s"] * per_second for percent in PERCENTS]
         lines = [style.line(axes, np.sqrt(low * high), column, look) for column, look in zip(columns, style.LINES, strict=False)]
-        _log_y(axes, label)
+        style.log_axis(axes, label, prefixes=False, vertical=True)
     style.log_axis(panels[-1], "Load of the instance (tokens/s)", prefixes=True)
     style.legend(drawing, lines, [f"p{percent}" for percent in PERCENTS])
     return drawing
@@ -119,7 +118,7 @@ def over_time(result: Result) -> Figure:
         for low, high, color in BANDS:
             axes.fill_between(times, columns[low].to_numpy(), columns[high].to_numpy(), color=color, linewidth=0.3, zorder=1)
         line = style.line(axes, times, columns["p50"], (style.LINES[0][0], "-", "o"))
-        _log_y(axes, label)
+        style.log_axis(axes, label, prefixes=False, vertical=True)
     patches = [Patch(color=color, linewidth=0) for _, _, color in reversed(BANDS)]
     style.legend(drawing, [line, *patches], ["p50", "p50 to p90", "p90 to p99"])
     return drawing
@@ -161,7 +160,6 @@ def _cdf(result: Result, curves: pl.DataFrame, label: str, *, logarithmic: bool 
     distributions(drawing, axes, shown, by="model", value="value")
     if logarithmic and _positive(curves, "value"):
         style.log_axis(axes, label, prefixes=False)
-        ticks.of_powers(axes.xaxis, axes.get_xlim(), MOST_TICKS)
     else:
         axes.set_xlabel(label)
         axes.set_xlim(0, None if logarithmic else 1)
@@ -246,11 +244,6 @@ def _shown(table: pl.DataFrame, names: tuple[str, ...]) -> dict[str, tuple[str, 
     return {name: labels[name] for name in names if _positive(table, f"{name}_p99_s")}
 
 
-def _log_y(axes: Axes, label: str) -> None:
-    style.log_axis(axes, label, prefixes=False, vertical=True)
-    ticks.of_powers(axes.yaxis, axes.get_ylim(), MOST_TICKS)
-
-
 def _norm(values: pl.Series, low: float | None = None, high: float | None = None) -> LogNorm:
     """Logarithmic colours over the values, or between the bounds that are given."""
     from matplotlib.colors import LogNorm
@@ -275,7 +268,7 @@ def _color_bar(axes: Axes, mesh: ScalarMappable, label: str) -> None:
     bar.outline.set_visible(False)
     bar.ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
-    ticks.of_powers(bar.ax.yaxis, (low, high), MOST_TICKS)
+    ticks.of_powers(bar.ax.yaxis)
 
 
 def _edges(starts: pl.Series, step: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.report import hexbins, style, ticks
+from llmtrace.report import hexbins, style
 from llmtrace.report.figures.rasters import model_access, user_access
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def rank_frequency(result: Result) -> Figure:
         lines = [_ranked(axes, curves[kind, by], LOOKS["model", by], "ratio") for by in shown]
         lines += _fitted(axes, curves[kind, "requests"])
         style.log_axis(axes, f"Share of the {kind}", prefixes=False, vertical=True)
-        ticks.of_powers(axes.yaxis, axes.get_ylim())
     _rank_axis(panels[-1], curves)
     names = [f"by {by}" for of, by in curves if of == kinds[-1]]
     style.legend(drawing, lines, [*names, "c·rank⁻ˢ, by requests"][: len(lines)])
@@ -131,7 +130,6 @@ def users_per_model(result: Result) -> Figure:
     style.log_axis(axes, "Users that make 90 %\nof its requests", prefixes=True, vertical=True)
     axes.set_xlim(1 / ROOM, top * ROOM)
     axes.set_ylim(1 / ROOM, top * ROOM)
-    _tick_both(axes)
     style.color_bar(axes, shown, "Share of the busiest user", clipped=False)
     style.legend(drawing, [shown, line], ["a model", "all users alike"])
     return drawing
@@ -193,8 +191,6 @@ def _rank_axis(axes: Axes, curves: Mapping[tuple[str, str], pl.DataFrame]) -> No
     if last < FEW_RANKS:
         axes.set_xticks(range(1, last + 1))
         axes.set_xticks([], minor=True)
-    else:
-        ticks.of_powers(axes.xaxis, axes.get_xlim())
 
 
 def _lengths(result: Result, points: Points, of: str, remark: str) -> Figure:
@@ -224,14 +220,8 @@ def _hexagons(result: Result, points: Points, of: str, grid: int, labels: tuple[
     style.log_axis(axes, labels[1], prefixes=True, vertical=True)
     axes.set_xlim(*limits[0])
     axes.set_ylim(*limits[1])
-    _tick_both(axes)
     return drawing
 
 
 def _limits(values: Floats) -> tuple[float, float]:
     return float(values.min()) / ROOM, float(values.max()) * ROOM
-
-
-def _tick_both(axes: Axes) -> None:
-    ticks.of_powers(axes.xaxis, axes.get_xlim())
-    ticks.of_powers(axes.yaxis, axes.get_ylim())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from llmtrace.report import style, ticks
+from llmtrace.report import style
 from llmtrace.wording import counted
 
 if TYPE_CHECKING:
@@ -267,7 +267,6 @@ def _imbalance_axis(axes: Axes, side: str, label: str = "Imbalance\n(max/mean - 
     known = [value for line in lines for value in line.tolist() if value > 0]
     if known and max(known) > NARROW * min(known):
         style.log_axis(axes, label.replace("\n", " ") if side == "x" else label, prefixes=True, vertical=side == "y")
-        ticks.of_powers(axes.xaxis if side == "x" else axes.yaxis, (min(known), max(known)))
     elif side == "x":
         axes.set_xlabel(label.replace("\n", " "))
     else:

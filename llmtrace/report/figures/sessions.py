@@ -42,7 +42,6 @@ def lengths(result: Result) -> Figure:
     lines.append(style.line(axes, table["turns"].to_numpy(), table["at_least_ratio"], style.OVERALL))
     _turn_axis(axes, "Turns of a session", int(table["turns"][-1]))
     style.log_axis(axes, "Share of sessions with\nat least so many turns", prefixes=False, vertical=True)
-    ticks.of_powers(axes.yaxis, axes.get_ylim())
     style.legend(drawing, lines, [*names, "all models" if names else "all"])
     return drawing
 
@@ -73,7 +72,6 @@ def turns(result: Result) -> Figure:
     drawing, (above, below) = style.figure(result, panels=2, panel_in=1.45, remark=remark)
     lines = [style.line(above, table["turn"].to_numpy() + 1.0, table["requests"], style.OVERALL)]
     style.log_axis(above, "Requests", prefixes=True, vertical=True)
-    ticks.of_powers(above.yaxis, above.get_ylim())
     some = shown if shown.height else table
     for place, column in enumerate(("mean_input_tokens", "mean_prefix_tokens")):
         lines.append(style.line(below, some["turn"].to_numpy() + 1.0, some[column], style.LINES[place]))
@@ -89,7 +87,6 @@ def by_model(result: Result) -> Figure:
     drawing, (axes,) = style.figure(result)
     style.dots(axes, table["requests"].to_numpy(), table["structural_reuse"])
     style.log_axis(axes, "Requests to a model", prefixes=True)
-    ticks.of_powers(axes.xaxis, axes.get_xlim())
     style.share_axis(axes, "Structural reuse of a model")
     return drawing
 
@@ -174,4 +171,3 @@ def _turn_axis(axes: Axes, label: str, most: int) -> None:
     style.log_axis(axes, label, prefixes=False)
     limits = 0.9, max(2.0, 1.1 * most)
     axes.set_xlim(*limits)
-    ticks.of_powers(axes.xaxis, limits)

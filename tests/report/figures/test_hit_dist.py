@@ -184,7 +184,7 @@ def test_what_is_saved_is_the_distance_of_two_lines(result: Result) -> None:
     assert np.asarray(without.get_ydata())[[0, 2]].tolist() == [0.5, 20.0]
     assert np.isnan(np.asarray(without.get_ydata())[1])
     assert np.asarray(with_hit.get_ydata()).tolist() == [0.3, 0.4, 0.6]
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["0.2", "0.5", "1", "2", "5", "10", "20"]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["0.5", "1", "2", "5", "10", "20"]
     assert words(drawing).endswith("less than 0.1 hit 0.9 or more hit")
 
 
