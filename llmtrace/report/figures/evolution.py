@@ -42,8 +42,7 @@ MOST_NUMBERED, NUMBERED_ONCE, NUMBERED_FROM = 20, 60, 0.075
 LEVELS = {"moderate": 0.1, "major": 0.25}
 LEAST_INDEX, BELOW = 0.3, 0.03
 """How far the axis of the index reaches at least; and how far an axis below the least value, so that marks there are whole."""
-HALF_A_BAND = 0.1
-"""How far the bands of a period reach to either side if there is no other one."""
+MONTHS = {"month": "1mo", "quarter": "3mo", "year": "12mo"}
 MOST_LABELS, MOST_UPRIGHT, NUMBER_PT = 24, 2, 5.0
 DAY_S = 86_400
 WORDS = {"month": "month", "quarter": "quarter", "year": "year", "1w": "week", "1d": "day", "1h": "hour", "1m": "minute"}
@@ -55,13 +54,14 @@ def model_mix(result: Result) -> Figure:
     has_tokens = table["tokens_ratio"].null_count() < table.height
     remark = _partial(table, "hatched")
     drawing, panels = style.figure(result, panels=2 if has_tokens else 1, panel_in=1.5 if has_tokens else 2.0, remark=remark)
-    places, widths = _bars(panels[-1], table["time"].unique(maintain_order=True))
+    edges = style.time_axis(panels[-1], _edges(result, table["time"].unique(maintain_order=True)))
+    places, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     handles: list[Artist] = []
     for axes, column in zip(panels, ("requests_ratio", "tokens_ratio"), strict=False):
         handles = _stacked(axes, places, widths, table, column)
         style.share_axis(axes, f"Share of {column.removesuffix('_ratio')}")
         axes.grid(visible=False, axis="x")
-        axes.set_xlim(places[0] - widths[0] / 2, places[-1] + widths[-1] / 2)
+        axes.set_xlim(edges[0], edges[-1])
     labels = style.names([model or "" for model in table["model"].unique(maintain_order=True)])
     ranks = table.unique("model", maintain_order=True)["rank"]
     numbered = [label if rank is None else f"{rank} {label}" for rank, label in zip(ranks, labels, strict=True)]
@@ -93,6 +93,8 @@ def cohorts(result: Result) -> Figure:
 def active(result: Result) -> Figure:
     """Models and users that are active in each period, and those of them that are new."""
     table = _table(result, "active", "there are no requests")
+    if table.height == 1:
+        raise style.NoDataError("there is one period only")
     columns = [name for name in ("models", "users") if table[name].null_count() < table.height]
     if not columns:
         raise style.NoDataError("the trace names neither models nor users")
@@ -135,6 +137,8 @@ def switching(result: Result) -> Figure:
     table = _table(result, "switching", "there is one period only").filter(pl.col("users") > 0)
     if table.is_empty():
         raise style.NoDataError("no user with a known model is active in two periods that follow each other")
+    if table.height == 1:
+        raise style.NoDataError("there is one pair of such periods only, of which switched_ratio is the number")
     remark = _partial(table, of=("pair with a partial period", "pairs with a partial period"))
     drawing, (axes,) = style.figure(result, remark=remark)
     times = style.time_axis(axes, table["time"])
@@ -229,12 +233,12 @@ def _per(result: Result) -> str:
     return f"per {WORDS.get(interval, interval)}"
 
 
-def _bars(axes: Axes, times: pl.Series) -> tuple[Floats, Floats]:
-    """The middles and widths of bars that fill the periods; the last one is as wide as the one before."""
-    starts = style.time_axis(axes, times)
-    widths = np.diff(starts)
-    widths = np.append(widths, widths[-1:]) if widths.size else np.ones(1)
-    return starts + widths / 2, widths
+def _edges(result: Result, starts: pl.Series) -> pl.Series:
+    """Where periods begin, and where the last of them ends; on a relative clock, which has no months, within three days."""
+    interval, is_relative = str(result.scalars.get("interval")), starts.dtype.is_numeric()
+    moments = ((starts * 1e6).cast(pl.Int64) if is_relative else starts).cast(pl.Datetime("us"))
+    edges = pl.concat([moments, moments[-1:].dt.offset_by(MONTHS.get(interval, interval))])
+    return edges.to_physical() / 1e6 if is_relative else edges
 
 
 def _stacked(axes: Axes, places: Floats, widths: Floats, table: pl.DataFrame, column: str) -> list[Artist]:
@@ -273,9 +277,11 @@ def _bands(result: Result, table: pl.DataFrame, of: str, *, logarithmic: bool) -
     from matplotlib.patches import Patch
 
     drawing, panels = style.figure(result, panels=2, panel_in=1.35, remark=_partial(table))
-    times = style.time_axis(panels[-1], table["time"])
-    # A period alone has a band of some width too.
-    places = np.concatenate([times - HALF_A_BAND, times + HALF_A_BAND]) if times.size == 1 else times
+    times = places = style.time_axis(panels[-1], table["time"] if table.height > 1 else _edges(result, table["time"]))
+    if table.height == 1:
+        # A period alone fills the axis, as there is no other one between which and it bands could reach.
+        panels[-1].set_xlim(*places)
+        times = places.mean(keepdims=True)
     for axes, side in zip(panels, ("input", "output"), strict=True):
         for low, high, color in BANDS:
             edges = (table[f"{percent}_{side}_tokens"].to_numpy() for percent in (low, high))

@@ -189,6 +189,32 @@ def test_bands_hold_the_percentiles_around_the_median(result: Result, name: str,
     assert "hollow: 1 partial period" in words(drawing)
 
 
+@pytest.mark.parametrize("origin", [None, datetime(2025, 4, 11)])
+@pytest.mark.parametrize(("name", "table"), [("tokens", "tokens_by_month"), ("cohorts", "cohorts"), ("model_mix", "model_share")])
+def test_a_period_alone_fills_the_axis(result: Result, name: str, table: str, origin: datetime | None) -> None:
+    """April, in dates or in days from its eleventh, on an axis from its first day to its last."""
+    rows = result.tables[table].filter(pl.col("time") == MONTHS[0])
+    if origin is not None:
+        rows = rows.with_columns((pl.col("time") - origin).dt.total_seconds().cast(pl.Float64))
+    axes = draw(with_table(result, table, rows), name).axes[-1]
+    low, high = axes.get_xlim()
+    april = (MONTHS[0] - datetime(1970, 1, 1)).days
+    assert (low, high - low) == ((april, 30) if origin is None else (-10, pytest.approx(30, abs=1.5)))
+    for fill in axes.collections:
+        assert (fill.get_datalim(axes.transData).x0, fill.get_datalim(axes.transData).x1) == (low, high)
+    for bar in stacked(axes):
+        assert (bar.get_x(), bar.get_x() + bar.get_width()) == (low, high)
+    for line in axes.get_lines():
+        assert set(np.asarray(line.get_xdata(), float)) <= {(low + high) / 2}
+
+
+def test_one_point_is_no_figure(result: Result) -> None:
+    for name in ("active", "switching"):
+        one = with_table(result, name, result.tables[name].head(1))
+        with pytest.raises(style.NoDataError, match=r"one period only|one pair of such periods only"):
+            draw(one, name)
+
+
 def test_a_cohort_without_eligible_users_is_left_out(result: Result) -> None:
     table = result.tables["cohorts"].with_columns(eligible_users=pl.Series([0, 5, 5, 5]))
     drawing = draw(with_table(result, "cohorts", table), "cohorts")
