@@ -97,3 +97,13 @@ def test_few_requests_have_no_level_of_drift_and_many_do(measured: Measured) -> 
         notes = told(result, "2 of 2 comparisons of drift have a psi of 0.1 or more and are noise all the same")
         assert len(notes) == (level == "noise")
         assert all("input_psi_last and output_psi_last among them" in note for note in notes)
+
+
+def test_what_is_covered_is_not_rounded_up_to_what_is_enough(measured: Measured) -> None:
+    """The first day to 94.7 %, where 95 % are a whole one, and the last to a minute."""
+    start = datetime(2025, 4, 11)
+    times = [start + timedelta(days=1 - 0.947), start + timedelta(days=1, hours=12), start + timedelta(days=2, minutes=1)]
+    [note] = told(measured(Evolution("1d"), on_days([[100] * 3]).with_columns(timestamp=pl.Series(times))), "The trace covers")
+    assert note.startswith(
+        "The trace covers the first period to 94% and the last period to less than 1% only: counts there are low"
+    )

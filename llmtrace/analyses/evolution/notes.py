@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, floor
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -27,6 +27,7 @@ __all__ = ["notes"]
 
 MOST_NAMED = 4
 """So many moments are named."""
+LEAST_PERCENT = 0.01
 
 
 def notes(
@@ -92,8 +93,13 @@ def _partial(grid: Grid) -> str:
     shares = {name: grid.covered[place] for name, place in (("first", 0), ("last", -1)) if grid.size and grid.partial[place]}
     if not shares:
         return ""
-    covered = " and ".join(f"the {name} period to {share:.0%}" for name, share in shares.items())
+    covered = " and ".join(f"the {name} period to {_rounded_down(share)}" for name, share in shares.items())
     return f"The trace covers {covered} only: counts there are low, and shares are those of a part of it."
+
+
+def _rounded_down(share: float) -> str:
+    """A share that is too small, so that it does not read as one that is not."""
+    return f"{floor(100 * share)}%" if share >= LEAST_PERCENT else f"less than {LEAST_PERCENT:.0%}"
 
 
 def _first(analysis: Evolution, grid: Grid, state: State) -> str:
