@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 
 from llmtrace.analyses.evolution import Evolution
 
@@ -107,3 +108,21 @@ def test_what_is_covered_is_not_rounded_up_to_what_is_enough(measured: Measured)
     assert note.startswith(
         "The trace covers the first period to 94% and the last period to less than 1% only: counts there are low"
     )
+
+
+@pytest.mark.parametrize(
+    ("start", "interval", "told_so"),
+    [
+        (datetime(1970, 1, 1, 18, 40), "month", 1),
+        (datetime(1970, 1, 1, 18, 40), "quarter", 1),
+        (datetime(1970, 1, 1, 18, 40), "1w", 1),
+        (datetime(1970, 1, 1, 18, 40), "1d", 0),
+        (datetime(2025, 4, 11), "month", 0),
+    ],
+)
+def test_months_and_weeks_of_a_relative_clock_are_explained(
+    measured: Measured, start: datetime, interval: str, told_so: int
+) -> None:
+    notes = told(measured(Evolution(interval), on_days([[100]] * 40, start)), "The trace has no dates")
+    assert len(notes) == told_so
+    assert all("--epoch TIME" in note and "negative" in note for note in notes)

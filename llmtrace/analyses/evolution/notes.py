@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from llmtrace.analyses.evolution.rotation import turnovers
 from llmtrace.summaries import usage
 from llmtrace.summaries.histogram import exact_below, relative_error
 from llmtrace.summaries.intervals import DAY, microseconds
+from llmtrace.summaries.periods import Periods
 from llmtrace.wording import counted, either
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ __all__ = ["notes"]
 MOST_NAMED = 4
 """So many moments are named."""
 LEAST_PERCENT = 0.01
+DATED_FROM = datetime(1973, 3, 3)
+"""Times before are elapsed ones of a relative clock, taken to begin with 1970."""
 
 
 def notes(
@@ -37,6 +41,7 @@ def notes(
     found = [
         _rotating(analysis, span, state),
         *_side_table(analysis, seen, state["users"].height),
+        _undated(span, analysis.interval),
         _partial(grid),
         _first(analysis, grid, state),
         _unnamed(state),
@@ -84,6 +89,18 @@ def _side_table(analysis: Evolution, seen: FirstSeen, users: int) -> list[str]:
         have = counted(seen.late, "user has", "users have")
         found.append(f"{have} requests before the time that {source} gives; these count.")
     return found
+
+
+def _undated(span: Span, interval: str) -> str:
+    """Said of periods of a calendar where there is none."""
+    of_calendar = Periods.parse(interval).months or interval.endswith("w")
+    if span.first is None or span.first >= DATED_FROM or not of_calendar:
+        return ""
+    return (
+        "The trace has no dates: its periods are those of a clock that begins with 1970, and stand as the time from the first "
+        "request to their start, negative where the trace begins within one. --epoch TIME, when the clock stood at zero, gives "
+        "real ones."
+    )
 
 
 def _partial(grid: Grid) -> str:
