@@ -44,6 +44,8 @@ LEAST_INDEX, BELOW = 0.3, 0.03
 """How far the axis of the index reaches at least; and how far an axis below the least value, so that marks there are whole."""
 MONTHS = {"month": "1mo", "quarter": "3mo", "year": "12mo"}
 MOST_LABELS, MOST_UPRIGHT, NUMBER_PT = 24, 2, 5.0
+LEGEND_IN = 0.9
+"""What the names of models may take of the height of a figure; for more of them it is higher."""
 DAY_S = 86_400
 WORDS = {"month": "month", "quarter": "quarter", "year": "year", "1w": "week", "1d": "day", "1h": "hour", "1m": "minute"}
 
@@ -66,6 +68,9 @@ def model_mix(result: Result) -> Figure:
     ranks = table.unique("model", maintain_order=True)["rank"]
     numbered = [label if rank is None else f"{rank} {label}" for rank, label in zip(ranks, labels, strict=True)]
     style.legend(drawing, handles, numbered)
+    for legend in drawing.legends:
+        more_in = legend.get_window_extent().height / drawing.dpi - LEGEND_IN
+        drawing.set_figheight(drawing.get_figheight() + max(0, more_in))
     return drawing
 
 

@@ -138,6 +138,20 @@ def test_bars_that_have_room_for_it_are_numbered_by_rank(result: Result) -> None
             assert found[2] == expected[2]
 
 
+@pytest.mark.parametrize("name", ["m{}", "{:02}c75da6-8b9f-58d1-8615-b35f9186cc3"])
+def test_fifty_models_leave_the_bars_their_room(result: Result, name: str) -> None:
+    models = pl.DataFrame({"rank": range(1, 51), "model": [name.format(place) for place in range(50)]})
+    months = result.tables["active"].select("time", "partial")
+    table = months.join(models, how="cross").with_columns(requests_ratio=pl.lit(0.02), tokens_ratio=pl.lit(0.02))
+    drawing = draw(with_table(result, "model_share", table), "model_mix")
+    drawing.draw_without_rendering()
+    [legend] = drawing.legends
+    for axes in drawing.axes:
+        assert axes.get_window_extent().height > 0.75 * drawing.dpi
+        assert axes.get_window_extent().y1 < legend.get_window_extent().y0
+    assert legend.get_window_extent().y1 <= drawing.bbox.y1
+
+
 def test_narrow_bars_have_one_number_a_model_where_it_is_highest(result: Result) -> None:
     days = pl.datetime_range(datetime(2025, 4, 1), datetime(2025, 5, 10), "1d", eager=True)
     shares = [0.5 + 0.01 * day for day in range(days.len())]
