@@ -273,7 +273,7 @@ def _texts(column: pl.Series, widest: int | None) -> list[str]:
 
 
 def _times(column: pl.Series) -> list[str]:
-    """Points in time, in one form for the whole column: as short as its finest needs.
+    """Points in time, in one form for the whole column: as short as its finest needs, beginnings of months without a day.
 
     Elapsed times a second or more apart are shown to the second.
     """
@@ -284,7 +284,8 @@ def _times(column: pl.Series) -> list[str]:
     if isinstance(column.dtype, pl.Date):
         return [NULL if value is None else f"{value:%Y-%m-%d}" for value in column]
     texts = column.cast(pl.Datetime("us")).dt.to_string("%Y-%m-%d %H:%M:%S%.6f")
-    for zeros in (".000000", ":00", " 00:00"):
+    # One day alone, the first of a month or not, is a day.
+    for zeros in (".000000", ":00", " 00:00", "-01")[: None if texts.drop_nulls().n_unique() > 1 else -1]:
         if texts.str.ends_with(zeros).all():
             texts = texts.str.strip_suffix(zeros)
     return [NULL if text is None else text for text in texts]

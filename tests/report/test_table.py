@@ -210,7 +210,9 @@ def test_a_table_of_nulls_says_so() -> None:
 @pytest.mark.parametrize(
     ("column", "cells"),
     [
-        (pl.Series("time", [datetime(2025, 4, 1), datetime(2025, 5, 1)]), ["2025-04-01", "2025-05-01"]),
+        (pl.Series("time", [datetime(2025, 4, 1), datetime(2025, 5, 1)]), ["2025-04", "2025-05"]),
+        (pl.Series("time", [datetime(2025, 4, 1), datetime(2025, 5, 2)]), ["2025-04-01", "2025-05-02"]),
+        (pl.Series("time", [datetime(2025, 4, 1, 1), datetime(2025, 5, 1, 1)]), ["2025-04-01 01:00", "2025-05-01 01:00"]),
         (pl.Series("time", [datetime(2025, 4, 1), None]), ["2025-04-01", "\u2013"]),
         (pl.Series("time", [datetime(2025, 4, 1, 6, 30)]), ["2025-04-01 06:30"]),
         (
