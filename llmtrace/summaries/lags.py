@@ -79,8 +79,13 @@ def combine(frames: Sequence[pl.DataFrame], *, bits: int) -> pl.DataFrame:
     return _frame(keys, fields, marked.added_up(every, with_borders, 2 * starts))
 
 
-def describe(frame: pl.DataFrame, *, bits: int) -> pl.DataFrame:
+def describe(frame: pl.DataFrame, *, bits: int, step_us: int = 1) -> pl.DataFrame:
     """What a summary says about the gaps of each key.
+
+    Args:
+        frame: the summary.
+        bits: significant bits that it was made with.
+        step_us: what every gap is a multiple of, in microseconds; the longer, the less may coefficients of ranks be off.
 
     Returns:
         In the order of the rows: `key`, `requests`, `gaps`, `ties`, `mean_gap_s`, `std_gap_s` (sample), `cv`, `burstiness`,
@@ -102,7 +107,7 @@ def describe(frame: pl.DataFrame, *, bits: int) -> pl.DataFrame:
     }
     found = cells.read(frame, "pairs")
     for name, sequence in (("lag1_spearman", pairs.ALL_GAPS), ("lag1_spearman_positive", pairs.POSITIVE_GAPS)):
-        _, coefficients, bounds = pairs.spearman(found, bits, sequence)
+        _, coefficients, bounds = pairs.spearman(found, bits, sequence, step_us)
         columns |= {name: pl.Series(coefficients).fill_nan(None), f"{name}_bound": pl.Series(bounds).fill_nan(None)}
     return frame.select("key", "requests", **columns)
 

@@ -7,11 +7,14 @@ later one's, and its number row · columns + column. Below the rows for all pair
 pairs of consecutive positive gaps that have ties between them. So the pairs of the sequence of positive gaps are those of the
 lower half, and those of the upper half outside its row and column of ties.
 
-Binning puts the mean rank of a bucket in the place of each rank in it. That is an orthogonal projection: with a share s of the
-ranks' variance inside buckets, projected and true ranks are at an angle whose squared sine is s. A correlation is the cosine of
-the angle between two vectors, so the angle of Spearman's coefficient is off by at most the two angles together. The variance
-inside a bucket is at most that of all its gaps being different. Where no gap reaches 2^(bits+1) microseconds the coefficient is
-exact.
+Binning puts the mean rank of a bucket in the place of each rank in it. So a rank is its bucket's mean plus a rest, the rests of
+a bucket add up to nothing, and their squares are at most those of gaps that are all different, or of as many different ones as
+the clock's step lets into the bucket: none where that is one. The exact product sum of the ranks differs from the binned one by
+three sums. Those of one side's rests times the other side's means are bounded by Cauchy and Schwarz bucket by bucket: the
+root of the bucket's squares of rests times the squares by which the means of the gaps that it is paired with vary. That of rests
+times rests is at most the root of the squares of both sides, and at most what it would be if every rest in a cell were the
+largest. The exact sums of squares are the binned ones plus those of the rests. All of it bounds how far the exact coefficient is
+off, and where buckets hold a gap each, as below 2^(bits+1) microseconds, the coefficient is exact.
 """
 
 from __future__ import annotations
@@ -43,6 +46,10 @@ ALL_GAPS, POSITIVE_GAPS = 0, 1
 LONGEST_BITS = 45
 FEWEST_PAIRS = 3
 """With fewer pairs there is no correlation to speak of."""
+_FIELDS = 5
+NUMBER, RANK, RESTS, PARTNER, VARIED = range(_FIELDS)
+"""Of a bucket of one side: its gaps, their mean rank, at most the sum of squares of the rests, the mean of the mean ranks that it
+is paired with, and the sum of squares of what these are from that."""
 
 
 def room(bits: int) -> Room:
@@ -62,19 +69,20 @@ def border(gaps_us: Integers, bits: int) -> Cells:
     return offsets, codes, np.ones(codes.size, np.uint32)
 
 
-def spearman(found: Cells, bits: int, sequence: int) -> tuple[Integers, Floats, Floats]:
+def spearman(found: Cells, bits: int, sequence: int, step_us: int = 1) -> tuple[Integers, Floats, Floats]:
     """Spearman's rank correlation of consecutive gaps, per row, ties at their mean rank.
 
     Args:
         found: the pairs of each row.
         bits: significant bits that they were made with.
         sequence: `ALL_GAPS`, or `POSITIVE_GAPS`, which leaves ties out.
+        step_us: what every gap is a multiple of.
 
     Returns:
         Pairs; the coefficient, NaN with fewer than 3 pairs or where either side does not vary; how far the exact one may be off.
     """
     offsets, codes, counts = cells.frozen(*found)
-    pairs, coefficients, bounds = _spearman(offsets, codes, counts, bits, sequence)
+    pairs, coefficients, bounds = _spearman(offsets, codes, counts, bits, sequence, step_us)
     return pairs, coefficients, bounds
 
 
@@ -158,17 +166,21 @@ def _list_pair(earlier: int, later: int, apart: int, bits: int, codes: Codes, si
 
 
 @njit(nogil=True, cache=True)
-def _spearman(offsets: Integers, codes: Codes, counts: Codes, bits: int, sequence: int) -> tuple[Integers, Floats, Floats]:
+def _spearman(
+    offsets: Integers, codes: Codes, counts: Codes, bits: int, sequence: int, step: int
+) -> tuple[Integers, Floats, Floats]:
     rows = offsets.size - 1
     pairs, coefficients, bounds = np.zeros(rows, np.int64), np.full(rows, np.nan), np.full(rows, np.nan)
-    table = np.zeros((2, _columns(bits)))
+    sides, values = np.zeros((2, _FIELDS, _columns(bits))), _values(bits, step)
     for row in range(rows):
         mine = codes[offsets[row] : offsets[row + 1]], counts[offsets[row] : offsets[row + 1]]
-        pairs[row] = _marginals(mine[0], mine[1], sequence, table)
+        pairs[row] = _count_sides(mine[0], mine[1], sequence, sides)
         if pairs[row] >= FEWEST_PAIRS:
-            spreads = _to_ranks(table[0], bits), _to_ranks(table[1], bits)
-            product = _product(mine[0], mine[1], sequence, table)
-            coefficients[row], bounds[row] = _coefficient(product, spreads[0], spreads[1])
+            _rank(sides[0], values)
+            _rank(sides[1], values)
+            product = _product(mine[0], mine[1], sequence, sides)
+            off = _off(mine[0], mine[1], sequence, sides)
+            coefficients[row], bounds[row] = _coefficient(product, off, sides)
     return pairs, coefficients, bounds
 
 
@@ -182,55 +194,82 @@ def _places(code: np.uint32, columns: int, sequence: int) -> tuple[bool, int, in
 
 
 @inner
-def _marginals(codes: Codes, counts: Codes, sequence: int, table: Floats) -> int:
-    """Count each side's buckets into a row of the table; the number of pairs."""
+def _values(bits: int, step: int) -> Floats:
+    """How many multiples of the step each bucket holds; the last one has no end."""
+    found = np.full(_columns(bits), np.inf)
+    for bucket in range(found.size - 1):
+        exponent = max((bucket >> bits) - 1, 0)
+        first = (bucket - (exponent << bits)) << exponent
+        # One at least: a step may be longer than a bucket that holds no gap.
+        found[bucket] = max((first + (1 << exponent) - 1) // step - (first - 1) // step, 1)
+    return found
+
+
+@inner
+def _count_sides(codes: Codes, counts: Codes, sequence: int, sides: Floats) -> int:
+    """Count the gaps of each bucket on each side, and clear the other fields; the number of pairs."""
     pairs = 0
-    table[:] = 0.0
+    sides[:] = 0.0
     for cell in range(codes.size):
-        belongs, earlier, later = _places(codes[cell], table.shape[1], sequence)
+        belongs, earlier, later = _places(codes[cell], sides.shape[2], sequence)
         if belongs:
-            table[0, earlier] += counts[cell]
-            table[1, later] += counts[cell]
+            sides[0, NUMBER, earlier] += counts[cell]
+            sides[1, NUMBER, later] += counts[cell]
             pairs += int(np.int64(counts[cell]))
     return pairs
 
 
 @inner
-def _to_ranks(buckets: Floats, bits: int) -> tuple[float, float]:
-    """Replace the number of gaps in each bucket by their mean rank, from the middle one.
-
-    Returns:
-        The sum of squares of these ranks over all gaps, and at most how much the gaps' own ranks add to it.
-    """
-    half, below, seen, hidden = buckets.sum() / 2, 0.0, 0.0, 0.0
-    for bucket in range(buckets.size):
-        number = buckets[bucket]
-        buckets[bucket] = below + number / 2 - half
-        seen += number * buckets[bucket] ** 2
-        if number > 0 and bucket >> (bits + 1):
-            different = min(number, 2.0 ** ((bucket >> bits) - 1))
-            hidden += number**3 / 12 * (1 - 1 / different**2)
-        below += number
-    return seen, hidden
+def _rank(side: Floats, values: Floats) -> None:
+    """The mean rank of each bucket, from the middle one of all, and at most the sum of squares of the rests in it."""
+    half, below = side[NUMBER].sum() / 2, 0.0
+    for bucket in range(values.size):
+        number = side[NUMBER, bucket]
+        if number > 0:
+            side[RANK, bucket] = below + number / 2 - half
+            different = min(number, values[bucket])
+            side[RESTS, bucket] = number * number * number / 12 * (1 - 1 / (different * different))
+            below += number
 
 
 @inner
-def _product(codes: Codes, counts: Codes, sequence: int, ranks: Floats) -> float:
+def _product(codes: Codes, counts: Codes, sequence: int, sides: Floats) -> float:
+    """The sum of products of mean ranks; of each bucket, the mean of those that it is paired with."""
     total = 0.0
     for cell in range(codes.size):
-        belongs, earlier, later = _places(codes[cell], ranks.shape[1], sequence)
+        belongs, earlier, later = _places(codes[cell], sides.shape[2], sequence)
         if belongs:
-            total += counts[cell] * ranks[0, earlier] * ranks[1, later]
+            total += counts[cell] * sides[0, RANK, earlier] * sides[1, RANK, later]
+            sides[0, PARTNER, earlier] += counts[cell] * sides[1, RANK, later] / sides[0, NUMBER, earlier]
+            sides[1, PARTNER, later] += counts[cell] * sides[0, RANK, earlier] / sides[1, NUMBER, later]
     return total
 
 
 @inner
-def _coefficient(product: float, earlier: tuple[float, float], later: tuple[float, float]) -> tuple[float, float]:
-    """The correlation, and at most how far the exact one is from it."""
-    if earlier[0] == 0 or later[0] == 0:
+def _off(codes: Codes, counts: Codes, sequence: int, sides: Floats) -> float:
+    """At most how far the sum of products of exact ranks is from that of mean ranks."""
+    both = 0.0
+    for cell in range(codes.size):
+        belongs, earlier, later = _places(codes[cell], sides.shape[2], sequence)
+        if belongs:
+            sides[0, VARIED, earlier] += counts[cell] * (sides[1, RANK, later] - sides[0, PARTNER, earlier]) ** 2
+            sides[1, VARIED, later] += counts[cell] * (sides[0, RANK, earlier] - sides[1, PARTNER, later]) ** 2
+            if sides[0, RESTS, earlier] > 0 and sides[1, RESTS, later] > 0:
+                both += counts[cell] * (sides[0, NUMBER, earlier] - 1) * (sides[1, NUMBER, later] - 1) / 4
+    one: float = np.sqrt(sides[:, RESTS] * sides[:, VARIED]).sum()
+    return one + min(both, math.sqrt(sides[0, RESTS].sum() * sides[1, RESTS].sum()))
+
+
+@inner
+def _coefficient(product: float, off: float, sides: Floats) -> tuple[float, float]:
+    """The correlation of mean ranks, and at most how far the exact one is from it."""
+    seen = (sides[0, NUMBER] * sides[0, RANK] ** 2).sum(), (sides[1, NUMBER] * sides[1, RANK] ** 2).sum()
+    if seen[0] == 0 or seen[1] == 0:
         return np.nan, np.nan
-    coefficient = min(max(product / math.sqrt(earlier[0] * later[0]), -1.0), 1.0)
-    tilt = math.atan(math.sqrt(earlier[1] / earlier[0])) + math.atan(math.sqrt(later[1] / later[0]))
-    angle = math.acos(coefficient)
-    lowest, highest = math.cos(min(angle + tilt, math.pi)), math.cos(max(angle - tilt, 0.0))
+    least = math.sqrt(seen[0] * seen[1])
+    most = math.sqrt((seen[0] + sides[0, RESTS].sum()) * (seen[1] + sides[1, RESTS].sum()))
+    coefficient = min(max(product / least, -1.0), 1.0)
+    low, high = product - off, product + off
+    lowest = max(low / (most if low > 0 else least), -1.0)
+    highest = min(high / (least if high > 0 else most), 1.0)
     return coefficient, max(coefficient - lowest, highest - coefficient)

@@ -122,6 +122,28 @@ def test_scalars_and_keys_are_those_of_their_gaps(
         assert result.scalars[f"share_keys_{name}"] == near(sum(above) / len(above) if above else None)
 
 
+@pytest.mark.parametrize("by", ["all", "model"])
+def test_a_key_with_all_requests_has_the_coefficient_of_all_requests(measured: Measured, by: str) -> None:
+    frame = at_gaps(np.random.default_rng(12).lognormal(-2, 1, 3000))
+    result = measured(Burstiness(by), frame, [700])
+    exact = stats.spearmanr(gaps_s(frame)[:-1], gaps_s(frame)[1:]).statistic
+    assert abs(result.scalars["lag1_spearman"] - exact) <= result.scalars["lag1_spearman_bound"] < 0.05  # type: ignore[operator]
+    [row] = result.tables["by_key"].iter_rows(named=True)
+    for name, value in row.items():
+        assert name == by or value == result.scalars[name], name
+
+
+def test_a_clock_of_long_steps_makes_the_coefficients_of_ranks_exact(measured: Measured) -> None:
+    times = np.cumsum(np.random.default_rng(13).integers(0, 5, 2000)) * SECOND_US
+    frame = frame_of(times, ["a", "b", None, "b"] * 500)
+    result = measured(Burstiness(), frame, [999])
+    agrees(dict(result.scalars), gaps_s(frame))
+    assert result.scalars["lag1_spearman_bound"] == 0
+    assert any("whole trace is exact, by_key off by at most" in note for note in result.notes)
+    for row in result.tables["by_key"].iter_rows(named=True):
+        agrees(row, gaps_s(frame.filter(pl.col("model") == row["model"])))
+
+
 def tie_share(gaps: Floats) -> float | None:
     return float((gaps == 0).mean()) if gaps.size else None
 
@@ -371,6 +393,8 @@ def test_mooncake_conversation(real_traces: Path) -> None:
     assert result.scalars["cv"] == pytest.approx(3.0339, abs=5e-5)
     assert result.scalars["tie_share"] == pytest.approx(0.902, abs=5e-4)
     assert result.scalars["quantum_s"] == pytest.approx(3, rel=1e-3)
+    assert result.scalars["lag1_spearman"] == pytest.approx(-0.10835, abs=0.0004)
+    assert result.scalars["lag1_spearman_bound"] == pytest.approx(0, abs=0.001)
     assert any("90.2% of the gaps are zero" in note for note in result.notes)
     [grain] = run(trace, [ClockGrain()])
     [spread] = run(trace, [Burstiness("all", 1, int(grain.scalars["spread_us"]))])  # type: ignore[arg-type]

@@ -125,8 +125,8 @@ class Burstiness:
 
     def finish(self, state: State) -> Result:
         """The result: the whole process as scalars, `by_key` as the primary table."""
-        found = tables.read(state, self.by)
-        gaps = state.get(f"{_MOVED}clock_gaps", state["clock_gaps"])
+        ticks, gaps = (state.get(f"{_MOVED}{name}", state[name]) for name in ("clock", "clock_gaps"))
+        found = tables.read(state, self.by, max(ticks["divisor_us"].item(), 1))
         return Result(
             command=self.name,
             parameters={

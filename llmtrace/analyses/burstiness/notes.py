@@ -96,8 +96,12 @@ def _ranks(found: Found) -> str:
     if bound is None:
         return ""
     frequent = found.described.filter(pl.col("gaps") >= LEAST_GAPS)["lag1_spearman_bound"].max()
-    by_key = f", by_key by at most {frequent:.2g}" if isinstance(frequent, float) else ""
-    return f"Spearman's coefficients are from binned ranks: that of the whole trace is off by at most {bound:.2g}{by_key}."
+    by_key = f", by_key {_off(frequent)}" if isinstance(frequent, float) and found.by != "all" else ""
+    return f"Spearman's coefficients are from binned ranks: that of the whole trace is {_off(bound)}{by_key}."
+
+
+def _off(bound: float) -> str:
+    return f"off by at most {bound:.2g}" if bound else "exact"
 
 
 def _histogram() -> str:

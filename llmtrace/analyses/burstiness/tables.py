@@ -81,11 +81,20 @@ class Found:
         )
 
 
-def read(state: State, by: str) -> Found:
-    """Describe the gaps of the whole process and of each key."""
-    whole = lags.describe(state["process"], bits=BITS)
+def read(state: State, by: str, step_us: int) -> Found:
+    """Describe the gaps of the whole process and of each key.
+
+    Args:
+        state: that of the analysis.
+        by: what the gaps are taken by.
+        step_us: what every gap is a multiple of, in microseconds.
+    """
+    whole = lags.describe(state["process"], bits=BITS, step_us=step_us)
     process = whole.row(0, named=True) if whole.height else dict.fromkeys(whole.columns)
-    described = lags.describe(state["keys"], bits=BITS_BY_KEY).join(state["names"], on="key", how="left")
+    keys = lags.describe(state["keys"], bits=BITS_BY_KEY, step_us=step_us)
+    # A key with all requests has the gaps of the process, of which the finer buckets tell more.
+    finer = whole.drop("key").join(keys.select("key", "requests"), on="requests").select(keys.columns)
+    described = pl.concat([keys.join(finer, on="key", how="anti"), finer]).join(state["names"], on="key", how="left")
     order = described.sort("requests", "name", descending=[True, False])
     return Found(by, clock.grain(state), process, order)
 
