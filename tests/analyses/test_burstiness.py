@@ -290,6 +290,14 @@ def test_survival_is_the_share_of_longer_gaps(measured: Measured) -> None:
         np.testing.assert_allclose(table[row["distribution"]].to_numpy(), expected, rtol=1e-9, atol=1e-12)
 
 
+def test_a_note_names_the_protocol_of_every_table(measured: Measured) -> None:
+    result = measured(Burstiness("all"), at_gaps(np.random.default_rng(11).exponential(1, 50)))
+    [note] = [note for note in result.notes if note.startswith("Protocols:")]
+    assert [table for table in result.tables if table not in note] == []
+    for table in ("fits.distribution", "survival.empirical"):
+        assert "ties left out" in result.definitions[table]
+
+
 def coarse(seed: int = 2) -> pl.DataFrame:
     """A Poisson stream whose clock ticks every two seconds."""
     times = np.cumsum(np.random.default_rng(seed).exponential(0.2, 20_000))

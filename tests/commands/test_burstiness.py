@@ -62,7 +62,7 @@ def test_a_coarse_clock_is_warned_of_on_standard_error_and_in_the_notes(trace: C
     said = capsys.readouterr()
     assert "warning" in said.err
     for place in (said.err, said.out.replace("\n  ", " ")):
-        assert "CV and lag-1 correlations are artefacts of it" in place
+        assert "CV, lag-1 correlations, fits and survival are artefacts of it" in place
         assert "--jitter SEED" in place
     assert main(["burstiness", trace(2.0), "--quiet"]) == 0
     assert capsys.readouterr().err == ""

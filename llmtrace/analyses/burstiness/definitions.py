@@ -34,7 +34,7 @@ _SCALARS = {
     "tie_share": "Share of the gaps that are zero, 0 to 1; of the clock as it stamped the requests.",
     "share_keys_cv_above_1": "Share of the keys with at least 10 gaps whose coefficient of variation exceeds 1, 0 to 1.",
     "share_keys_lag1_positive": "Share of the keys with at least 10 gaps whose lag1_spearman is positive, 0 to 1.",
-    "protocol": "What the scalars and by_key are over; by_hour is over positive gaps within clock hours.",
+    "protocol": "What the scalars and by_key are over; a note says what each of the other tables is over.",
 }
 
 _BY_KEY = {
@@ -91,7 +91,10 @@ _CV_WINDOWS = {
 }
 
 _FITS = {
-    "distribution": "A distribution fitted by maximum likelihood to the positive gaps of the whole trace, from their histogram.",
+    "distribution": (
+        "A distribution fitted by maximum likelihood to the positive gaps of the whole trace (across hours, ties left out), from "
+        "their histogram."
+    ),
     "parameters": "Its parameters by name, as JSON.",
     "shape": (
         "Its shape: of gamma and Weibull 1 is the exponential distribution, less is burstier; of the lognormal distribution the "
@@ -105,8 +108,8 @@ _FITS = {
 }
 
 _SURVIVAL = {
-    "gap_s": "A gap in seconds.",
-    "empirical": "Share of the positive gaps of the whole trace that are longer, 0 to 1.",
+    "gap_s": "A positive gap, in seconds.",
+    "empirical": "Share of the positive gaps of the whole trace (across hours, ties left out) that are longer, 0 to 1.",
     **{
         name: f"The same by the fitted {name} distribution; null where it cannot be fitted."
         for name in ("exponential", "gamma", "weibull", "lognormal")

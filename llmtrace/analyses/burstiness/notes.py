@@ -21,6 +21,12 @@ MANY_TIES = 0.1
 COARSE_S, COARSE_RATIO = 1e-3, 0.01
 """A clock makes ties of its own if its step is at least so long, or this share of the mean gap; a finer one hardly any."""
 
+_PROTOCOLS = (
+    f"Protocols: scalars and by_key are over {PROTOCOL}, ties included; by_hour is over positive gaps within clock hours, but "
+    "its lag1_spearman across hours; cv_windows is over all gaps within its windows, ties included; fits and survival are over "
+    "the positive gaps of the whole trace, across hours, ties left out; dispersion counts requests, not gaps."
+)
+
 
 def notes(found: Found, jitter: int | None, spread_us: int) -> tuple[str, ...]:
     """Complete sentences, none where there are no requests."""
@@ -29,7 +35,7 @@ def notes(found: Found, jitter: int | None, spread_us: int) -> tuple[str, ...]:
     sentences = [
         tie_warning(found.grain.tie_share, found.grain.quantum_s, found.process["mean_gap_s"]) if jitter is None else "",
         _jitter(found, jitter, spread_us),
-        f"Protocols: scalars and by_key are over {PROTOCOL}, ties included; by_hour is over positive gaps within clock hours.",
+        _PROTOCOLS,
         _unknown(found),
         _few(found),
         _ranks(found),
@@ -51,8 +57,8 @@ def tie_warning(tie_share: float | None, quantum_s: float | None, mean_gap_s: fl
             "CV and lag-1 correlations measure these batches first; the dispersion at wider windows does not."
         )
     return (
-        f"{share}: the clock ticks in steps of {quantum_s:g} s, and CV and lag-1 correlations are artefacts of it. "
-        f"Spread ties with --jitter SEED, or read the dispersion at windows well above {quantum_s:g} s."
+        f"{share}: the clock ticks in steps of {quantum_s:g} s, and CV, lag-1 correlations, fits and survival are artefacts of "
+        f"it. Spread ties with --jitter SEED, or read the dispersion at windows well above {quantum_s:g} s."
     )
 
 
