@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
-__all__ = ["distributions", "with_breaks"]
+__all__ = ["band", "distributions", "with_breaks"]
+
+ALONE_PT = 1.6
+"""How wide a band is between two gaps."""
 
 
 def distributions(
@@ -49,6 +53,15 @@ def distributions(
         lines.append(style.line(axes, np.array(values), pl.Series(shares), look, marked=bool(groups)))
     style.share_axis(axes, "Share of requests")
     style.legend(drawing, lines, ["all requests", *labels(groups)])
+
+
+def band(axes: Axes, x: NDArray[np.float64], low: pl.Series, high: pl.Series, color: str) -> None:
+    """Fill what lies between two series, behind all lines; what is null is a gap, and values between two gaps a bar."""
+    bottom, top = (side.cast(pl.Float64).to_numpy() for side in (low, high))
+    axes.fill_between(x, bottom, top, color=color, linewidth=0.3, zorder=1)
+    alone = style.isolated(low)
+    if alone:
+        axes.vlines(x[alone], bottom[alone], top[alone], color=color, linewidth=ALONE_PT, zorder=1)
 
 
 def with_breaks(table: pl.DataFrame, step_s: float) -> pl.DataFrame:

@@ -39,6 +39,7 @@ __all__ = [
     "count_axis",
     "dots",
     "figure",
+    "isolated",
     "legend",
     "line",
     "log_axis",
@@ -157,19 +158,38 @@ def figure(result: Result, *, panels: int = 1, panel_in: float = 1.9, remark: st
 
 
 def line(axes: Axes, x: NDArray[np.float64], y: pl.Series, style: tuple[str, Any, str], *, marked: bool = False) -> Line2D:
-    """Draw a line; what is null is a gap. A line of few points shows them all, a `marked` one some, to tell it from others."""
+    """Draw a line; what is null is a gap, and a point between two gaps a dot.
+
+    A line of few points shows them all, a `marked` one some, to tell it from others.
+    """
     color, dashes, marker = style
     few, many = y.len() <= MARKED_UP_TO, y.len() > THIN_FROM
+    shown = set(isolated(y))
+    if marker and (few or marked):
+        shown |= set(range(y.len()) if few else range(y.len() // (2 * MARKS), y.len(), y.len() // MARKS))
     return axes.plot(
         x,
         y.cast(pl.Float64).to_numpy(),
         color=color,
         linestyle=dashes,
         linewidth=0.8 if many else 1.1,
-        marker=marker if few or marked else "",
-        markevery=1 if few else (y.len() // (2 * MARKS), y.len() // MARKS),
+        marker=(marker or "o") if shown else "",
+        markersize=1.6 if many and not marked else LOOK["lines.markersize"],
+        markeredgewidth=0 if many and not marked else None,
+        markevery=sorted(shown),
         rasterized=y.len() > RASTER_FROM,
     )[0]
+
+
+def isolated(y: pl.Series) -> list[int]:
+    """The places of values between two that are not known, where a line would show nothing.
+
+    >>> isolated(pl.Series([1, None, 3, None, 5, 6]))
+    [0, 2]
+    """
+    known = y.cast(pl.Float64).is_finite().fill_null(value=False)
+    before, after = (known.shift(step, fill_value=False) for step in (1, -1))
+    return (known & ~before & ~after).arg_true().to_list()
 
 
 def dots(axes: Axes, x: NDArray[np.float64], y: pl.Series) -> Line2D:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import numpy as np
 import polars as pl
+from matplotlib.collections import LineCollection, PolyCollection
 
 from llmtrace.report import style
-from llmtrace.report.curves import distributions, with_breaks
+from llmtrace.report.curves import band, distributions, with_breaks
 from llmtrace.result import Result
 
 CURVES = pl.DataFrame(
@@ -57,3 +59,20 @@ def test_a_line_breaks_where_a_step_is_missing() -> None:
         (times[2], 3),
         (times[3], 4),
     ]
+
+
+def test_a_band_between_two_gaps_is_a_bar() -> None:
+    _, (axes,) = style.figure(Result("stats", {}, {}, {}, ""))
+    low, high = pl.Series([1, 2, None, 3, None, 4, 5]), pl.Series([2, 4, None, 9, None, 6, 7])
+    band(axes, np.arange(7.0), low, high, "#8FBEDD")
+    filled, alone = axes.collections
+    assert isinstance(filled, PolyCollection)
+    assert [np.asarray(path.vertices)[:, 0].max() for path in filled.get_paths()] == [1, 3, 6]
+    assert isinstance(alone, LineCollection)
+    assert [np.asarray(bar).tolist() for bar in alone.get_segments()] == [[[3, 3], [3, 9]]]
+
+
+def test_a_band_without_gaps_is_filled_alone() -> None:
+    _, (axes,) = style.figure(Result("stats", {}, {}, {}, ""))
+    band(axes, np.arange(2.0), pl.Series([1, 2]), pl.Series([2, 4]), "#8FBEDD")
+    assert len(axes.collections) == 1

@@ -145,6 +145,31 @@ def test_a_line_breaks_where_nothing_is_known(hour: Result) -> None:
     np.testing.assert_array_equal(line.get_ydata(), [1.0, np.nan, 3.0])
 
 
+@pytest.mark.parametrize("marker", ["o", ""])
+def test_a_point_between_two_gaps_is_a_dot(hour: Result, marker: str) -> None:
+    values = [5, None, 1, 2, None, 7, None, *[3] * 100, None, 4]
+    with style.look():
+        _, (axes,) = style.figure(hour)
+        line = style.line(axes, np.arange(float(len(values))), pl.Series(values), ("#000000", "-", marker))
+    assert line.get_marker() == "o"
+    assert line.get_markevery() == [0, 5, len(values) - 1]
+
+
+def test_a_long_line_without_gaps_has_no_dots(hour: Result) -> None:
+    with style.look():
+        _, (axes,) = style.figure(hour)
+        line = style.line(axes, np.arange(100.0), pl.Series(range(100)), style.LINES[0])
+    assert not line.get_marker()
+
+
+def test_a_marked_line_shows_some_points_and_those_between_gaps(hour: Result) -> None:
+    values = [1, None, *range(2, 158), None, 9]
+    with style.look():
+        _, (axes,) = style.figure(hour)
+        line = style.line(axes, np.arange(160.0), pl.Series(values), style.LINES[0], marked=True)
+    assert line.get_markevery() == [0, *range(10, 160, 20), 159]
+
+
 @pytest.mark.parametrize("dtype", [pl.Datetime("us"), pl.Datetime("ms"), pl.Date])
 def test_dates_stay_dates(hour: Result, dtype: pl.DataType) -> None:
     times = [START + timedelta(days=one) for one in range(5)]

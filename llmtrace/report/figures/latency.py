@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from llmtrace.report import style, ticks
-from llmtrace.report.curves import distributions, with_breaks
+from llmtrace.report.curves import band, distributions, with_breaks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,7 +116,7 @@ def over_time(result: Result) -> Figure:
     for axes, (name, (label, per_second)) in zip(panels, found.items(), strict=True):
         columns = {f"p{percent}": shown[f"{name}_p{percent}_s"].cast(pl.Float64) * per_second for percent in PERCENTS}
         for low, high, color in BANDS:
-            axes.fill_between(times, columns[low].to_numpy(), columns[high].to_numpy(), color=color, linewidth=0.3, zorder=1)
+            band(axes, times, columns[low], columns[high], color)
         line = style.line(axes, times, columns["p50"], (style.LINES[0][0], "-", "o"))
         style.log_axis(axes, label, prefixes=False, vertical=True)
     patches = [Patch(color=color, linewidth=0) for _, _, color in reversed(BANDS)]
