@@ -9,13 +9,14 @@ from __future__ import annotations
 import io
 import warnings
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from llmtrace.report import ticks
 from llmtrace.report.caption import caption
-from llmtrace.report.units import shortened, visible
+from llmtrace.report.units import moment, shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,6 +122,8 @@ KILO = 1_000
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 PLAIN_POWERS = range(-4, 5)
 """The powers of ten up to which a tick without a prefix is written out."""
+CORNERS = ("", "%Y", "%Y-%b", "%Y-%b-%d", "%Y-%b-%d", "%Y-%b-%d %H:%M")
+"""What the corner of an axis of dates names where its ticks are years, months, days, hours, minutes or seconds."""
 _SECONDS = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
 
 
@@ -265,22 +268,38 @@ def log_axis(axes: Axes, label: str, *, prefixes: bool, vertical: bool = False) 
 
 
 def time_axis(axes: Axes, times: pl.Series) -> NDArray[np.float64]:
-    """Make the x axis one of time and return the positions on it: dates, or on a relative clock time since the first request."""
-    if times.dtype.is_numeric():
-        low, high = float(times.min() or 0), float(times.max() or 0)  # type: ignore[arg-type]
-        symbol, size = _time_unit(high - low or abs(high))
-        axes.set_xlabel(f"Time since first request ({symbol})")
-        positions: NDArray[np.float64] = times.to_numpy() / size
-    else:
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+    """Make the x axis one of time and return the positions on it: dates, or on a relative clock time since the first request.
 
-        locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-        axes.set_xlabel("Time (UTC)")
-        positions = date2num(times.cast(pl.Datetime("us")).to_numpy())  # type: ignore[no-untyped-call]
+    A time alone is all that its axis names.
+    """
+    relative = times.dtype.is_numeric()
+    times = times if relative else times.cast(pl.Datetime("us"))
+    positions = _relative_axis(axes, times) if relative else _date_axis(axes, times)
     if len(positions) == 1:
         axes.set_xlim(positions[0] - 0.5, positions[0] + 0.5)
+        axes.set_xticks(positions, [f"{positions[0]:g}" if relative else moment(times[0])])
+    return positions
+
+
+def _relative_axis(axes: Axes, times: pl.Series) -> NDArray[np.float64]:
+    low, high = float(times.min() or 0), float(times.max() or 0)  # type: ignore[arg-type]
+    symbol, size = _time_unit(high - low or abs(high))
+    axes.set_xlabel(f"Time since first request ({symbol})")
+    positions: NDArray[np.float64] = times.to_numpy() / size
+    return positions
+
+
+def _date_axis(axes: Axes, times: pl.Series) -> NDArray[np.float64]:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+
+    locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
+    # What ticks leave out stands in the corner: of the last time, since the axis may end on the next day.
+    last = times.max()
+    corners = [last.strftime(form) for form in CORNERS] if isinstance(last, datetime) else None
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, offset_formats=corners))  # type: ignore[no-untyped-call]
+    axes.set_xlabel("Time (UTC)")
+    positions: NDArray[np.float64] = date2num(times.to_numpy())  # type: ignore[no-untyped-call]
     return positions
 
 

@@ -206,6 +206,32 @@ def test_a_single_moment_has_an_axis_around_it(hour: Result) -> None:
     assert axes.get_xlim() == (-0.5, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [(START, "2025-04-11"), (datetime(2023, 11, 16, 18, 15), "2023-11-16 18:15:00"), (0.0, "0"), (5_400.0, "90")],
+)
+def test_a_single_moment_is_all_that_its_axis_names(hour: Result, time: object, expected: str) -> None:
+    with style.look():
+        drawing, (axes,) = style.figure(hour)
+        axes.plot(style.time_axis(axes, pl.Series([time])), [1], "o")
+    laid_out(drawing)
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == [expected]
+    assert not axes.xaxis.get_offset_text().get_text()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [((6, 1_430), "2025-Apr-11"), ((0, 90), "2025-Apr-11"), ((0, 4_000), "2025-Apr"), ((1_438, 1_439), "2025-Apr-11 23:59")],
+)
+def test_the_corner_names_a_time_of_the_data(hour: Result, minutes: tuple[int, int], expected: str) -> None:
+    times = [START + timedelta(minutes=minute) for minute in minutes]
+    with style.look():
+        drawing, (axes,) = style.figure(hour)
+        axes.plot(style.time_axis(axes, pl.Series(times)), [1, 2])
+    laid_out(drawing)
+    assert axes.xaxis.get_offset_text().get_text() == expected
+
+
 def test_ticks_have_prefixes_and_counts_no_fractions(hour: Result) -> None:
     with style.look():
         drawing, (above, below) = style.figure(hour, panels=2)

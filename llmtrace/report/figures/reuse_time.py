@@ -84,6 +84,8 @@ def by_month(result: Result) -> Figure:
     drawing, (axes,) = style.figure(result, remark=remark)
     times = style.time_axis(axes, table["month"])
     alone = table.height == 1
+    if alone and not table["month"].dtype.is_numeric():
+        axes.set_xticks(times, [f"{table['month'][0]:%Y-%m}"])
     places = np.concatenate([times - HALF_A_BAND, times + HALF_A_BAND]) if alone else times
     for low, high, color in BANDS:
         bottom, top = (np.repeat(table[name].to_numpy(), 2 if alone else 1) for name in (low, high))

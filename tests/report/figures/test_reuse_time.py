@@ -138,6 +138,8 @@ def test_a_single_month_has_a_band_too(result: Result) -> None:
     [axes] = draw(changed(result, "by_month", result.tables["by_month"].head(1)), "by_month").axes
     widths = [np.ptp(np.asarray(one.get_paths()[0].vertices)[:, 0]) for one in axes.collections[:2]]
     assert widths == pytest.approx([0.2, 0.2])
+    assert np.ptp(axes.get_xlim()) == pytest.approx(1)
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["2025-04"]
 
 
 def test_by_model_draws_a_box_for_each_model_with_users(result: Result) -> None:
