@@ -22,6 +22,8 @@ __all__ = ["FIGURES"]
 
 ANCHORS_S = {60.0: "1 min", 3_600.0: "1 h", 43_200.0: "12 h"}
 """The times that the paper points at."""
+BOX_IN = 0.4
+"""The height of a model's box, with room for its name and how many users it has."""
 UNITS_S = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 BAND_ROOM = 10**0.3
 """How far the axis of the bands reaches beyond them, as in the paper."""
@@ -108,7 +110,8 @@ def by_model(result: Result) -> Figure:
     table = result.tables.get("by_model", pl.DataFrame(schema={"users": pl.Int64})).filter(pl.col("users") > 0)
     if table.is_empty():
         raise style.NoDataError("no highlighted model has users with enough gaps")
-    drawing, (axes,) = style.figure(result, remark="box: p25 to p75 of users; whiskers: p5 to p95")
+    panel_in = 0.6 + BOX_IN * table.height
+    drawing, (axes,) = style.figure(result, panel_in=panel_in, remark="box: p25 to p75 of users; whiskers: p5 to p95")
     size, symbol = next(unit for unit in UNITS_S if 2 * unit[0] <= max(float(table["p95_s"].to_numpy().max()), 2))
     labels = style.names(table["model"].to_list())
     boxes = [
@@ -124,6 +127,7 @@ def by_model(result: Result) -> Figure:
     ]
     axes.bxp(
         boxes,
+        orientation="horizontal",
         showfliers=False,
         widths=0.5,
         patch_artist=True,
@@ -132,9 +136,10 @@ def by_model(result: Result) -> Figure:
         whiskerprops={"linewidth": 0.7},
         capprops={"linewidth": 0.7},
     )
-    axes.grid(visible=False, axis="x")
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel(f"Median gap of a user ({symbol})")
+    axes.grid(visible=False, axis="y")
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel(f"Median gap of a user ({symbol})")
     return drawing
 
 

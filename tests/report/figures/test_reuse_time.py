@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import PathPatch
 
@@ -144,10 +146,22 @@ def test_a_single_month_has_a_band_too(result: Result) -> None:
 
 def test_by_model_draws_a_box_for_each_model_with_users(result: Result) -> None:
     [axes] = draw(result, "by_model").axes
-    boxes = [np.asarray(patch.get_path().vertices)[:, 1] for patch in axes.patches if isinstance(patch, PathPatch)]
-    assert [3_600 * edge for ys in boxes for edge in (ys.min(), ys.max())] == pytest.approx([100, 1_000, 200, 2_000])
-    assert axes.get_ylabel() == "Median gap of a user (h)"
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["one\n7 users", "two\n5 users"]
+    boxes = [np.asarray(patch.get_path().vertices)[:, 0] for patch in axes.patches if isinstance(patch, PathPatch)]
+    assert [3_600 * edge for xs in boxes for edge in (xs.min(), xs.max())] == pytest.approx([100, 1_000, 200, 2_000])
+    assert axes.get_xlabel() == "Median gap of a user (h)"
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["one\n7 users", "two\n5 users"]
+    assert axes.yaxis_inverted()
+
+
+def test_long_names_of_models_lie_apart_and_differ(result: Result) -> None:
+    names = [f"3a8909db-18{number}4-5d0b-88f5-bd8f380d36{number}1" for number in range(5)]
+    row = result.tables["by_model"].head(1).drop("model")
+    drawing = draw(changed(result, "by_model", pl.concat([row] * 5).insert_column(0, pl.Series("model", names))), "by_model")
+    FigureCanvasAgg(drawing).draw()  # type: ignore[no-untyped-call]
+    labels = drawing.axes[0].get_yticklabels()
+    assert len({label.get_text() for label in labels}) == 5
+    spans = sorted((box.y0, box.y1) for box in (label.get_window_extent() for label in labels))
+    assert all(lower[1] < upper[0] for lower, upper in pairwise(spans))
 
 
 @pytest.mark.parametrize(
