@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
+    from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from numpy.typing import NDArray
@@ -44,6 +45,7 @@ __all__ = [
     "legend",
     "line",
     "log_axis",
+    "log_share_axis",
     "look",
     "names",
     "relative_axis",
@@ -122,6 +124,8 @@ KILO = 1_000
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 PLAIN_POWERS = range(-4, 5)
 """The powers of ten up to which a tick without a prefix is written out."""
+SHARE_TOP = 1.15
+"""Where a logarithmic axis of shares ends, with room for a mark at 1."""
 CORNERS = ("", "%Y", "%Y-%b", "%Y-%b-%d", "%Y-%b-%d", "%Y-%b-%d %H:%M")
 """What the corner of an axis of dates names where its ticks are years, months, days, hours, minutes or seconds."""
 _SECONDS = (("days", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
@@ -255,16 +259,30 @@ def share_axis(axes: Axes, label: str) -> None:
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
 
 
-def log_axis(axes: Axes, label: str, *, prefixes: bool, vertical: bool = False) -> None:
-    """A logarithmic x (or y) axis, with SI prefixes or plain numbers; a zero lies beyond its left (or lower) end."""
+def log_axis(axes: Axes, label: str, *, prefixes: bool, vertical: bool = False, whole: bool = False) -> None:
+    """A logarithmic x (or y) axis, with SI prefixes or plain numbers; a zero lies beyond its left (or lower) end.
+
+    Args:
+        axes: where.
+        label: what the axis shows.
+        prefixes: whether large numbers have SI prefixes.
+        vertical: whether it is the y axis.
+        whole: whether it shows a count, which has no fractions.
+    """
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis, scale = (axes.yaxis, axes.set_yscale) if vertical else (axes.xaxis, axes.set_xscale)
     axis.set_label_text(label)
     scale("log", nonpositive="clip")
-    ticks.of_powers(axis)
+    ticks.of_powers(axis, whole=whole)
     axis.set_major_formatter(FuncFormatter(_prefixed if prefixes else _plain))
     axis.set_minor_formatter(NullFormatter())
+
+
+def log_share_axis(axes: Axes, label: str) -> None:
+    """A logarithmic y axis of shares, which ends at 1 if they come near that."""
+    log_axis(axes, label, prefixes=False, vertical=True)
+    axes.set_ylim(top=min(axes.get_ylim()[1], SHARE_TOP))
 
 
 def time_axis(axes: Axes, times: pl.Series) -> NDArray[np.float64]:
@@ -303,7 +321,7 @@ def _date_axis(axes: Axes, times: pl.Series) -> NDArray[np.float64]:
     return positions
 
 
-def color_bar(axes: Axes, mesh: ScalarMappable, label: str, *, clipped: bool) -> None:
+def color_bar(axes: Axes, mesh: ScalarMappable, label: str, *, clipped: bool) -> Colorbar:
     """The scale of a heat map's colours; `clipped` says that some cells lie beyond its end."""
     from matplotlib.ticker import FuncFormatter
 
@@ -311,6 +329,7 @@ def color_bar(axes: Axes, mesh: ScalarMappable, label: str, *, clipped: bool) ->
     bar = axes.figure.colorbar(mesh, ax=axes, extend=extend, format=FuncFormatter(_prefixed), pad=0.02)
     bar.set_label(label)
     bar.outline.set_visible(False)
+    return bar
 
 
 def save(drawing: Figure, file_format: str) -> bytes:

@@ -15,8 +15,8 @@ __all__ = ["of_durations", "of_powers", "powers"]
 
 NARROW = 5
 """An axis that reaches less than so many times from end to end has even steps."""
-MOST = 7
-"""Powers of ten and 2 and 5 times these have numbers if they are no more than so many."""
+MOST, FACTORS = 7, ((1, 2, 3, 5), (1, 2, 5), (1,))
+"""So many numbers can be read; the first of these multiples of powers of ten that are no more stand on an axis."""
 LEAST = 2
 """A single number does not tell how far it is to the next one."""
 ROUNDING = 1e-9
@@ -55,17 +55,17 @@ def of_powers(axis: Axis, *, whole: bool = False) -> None:
 
 
 def powers(low: float, high: float, *, whole: bool = False) -> list[float]:
-    """Powers of ten between two numbers; 2 and 5 times these too where there are few; even steps where there is hardly one.
+    """Powers of ten between two numbers; 2, 3 and 5 times these too where there are few; even steps where there is hardly one.
 
-    >>> powers(0.5, 10_000), powers(3, 60), powers(1.4, 3.2, whole=True)
-    ([1.0, 10.0, 100.0, 1000.0, 10000.0], [5.0, 10.0, 20.0, 50.0], [2.0, 3.0])
+    >>> powers(0.5, 10_000), powers(3, 90), powers(1.4, 3.2, whole=True)
+    ([1.0, 10.0, 100.0, 1000.0, 10000.0], [3.0, 5.0, 10.0, 20.0, 30.0, 50.0], [2.0, 3.0])
     """
     if high < NARROW * low:
         from matplotlib.ticker import MaxNLocator
 
         return _within(low, high, MaxNLocator(MOST, steps=[1, 2, 5, 10], integer=whole).tick_values(low, high), whole=whole)
-    close, apart = (_within(low, high, _multiples(low, high, factors), whole=whole) for factors in ((1, 2, 5), (1,)))
-    return close if len(close) <= MOST else apart[:: math.ceil(len(apart) / MOST)]
+    choices = [_within(low, high, _multiples(low, high, factors), whole=whole) for factors in FACTORS]
+    return next((found for found in choices if len(found) <= MOST), choices[-1][:: len(choices[-1]) // MOST + 1])
 
 
 def of_durations(axis: Axis, low_s: float, high_s: float) -> None:

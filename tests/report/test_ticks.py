@@ -68,8 +68,8 @@ def test_ticks_are_those_of_the_axis_as_it_is_in_the_end() -> None:
     assert shown(axes) == pytest.approx([300, 400, 500, 600, 700])
     assert not len(axes.get_xticks(minor=True))
     axes.set_xlim(700, 80)
-    assert list(axes.get_xticks()) == pytest.approx([100, 200, 500])
-    assert list(axes.get_xticks(minor=True)) == pytest.approx([80, 90, 300, 400, 600, 700])
+    assert list(axes.get_xticks()) == pytest.approx([100, 200, 300, 500])
+    assert list(axes.get_xticks(minor=True)) == pytest.approx([80, 90, 400, 600, 700])
 
 
 def test_durations_have_the_names_of_people() -> None:
@@ -90,8 +90,8 @@ def test_a_long_axis_of_durations_leaves_some_out() -> None:
 @pytest.mark.parametrize(
     ("low_s", "high_s", "expected"),
     [
-        (70, 500, ["2 min", "5 min"]),
-        (4_000, 20_000, ["2 h", "5 h"]),
+        (70, 500, ["2 min", "3 min", "5 min"]),
+        (4_000, 20_000, ["2 h", "3 h", "5 h"]),
         (3, 8, ["3 s", "4 s", "5 s", "6 s", "7 s", "8 s"]),
         (0.0002, 0.0007, ["0.2 ms", "0.3 ms", "0.4 ms", "0.5 ms", "0.6 ms", "0.7 ms"]),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from llmtrace.report import hexbins, style, ticks
@@ -53,8 +54,8 @@ def load_and_cv(result: Result) -> Figure:
     table = _hours(result)
     drawing, (axes,) = style.figure(result, panel_in=2.1)
     points = table["mean_requests_per_hour"].to_numpy(), table["cv_mean"].to_numpy(), None
-    hexbins.counted(axes, points, f"{_key(result).capitalize()}s", grid=GRID)
-    _load_axes(axes)
+    hexbins.counted(axes, points, f"{_key(result).capitalize()}s", grid=GRID, within=_reach(table))
+    _load_axes(axes, table)
     return drawing
 
 
@@ -70,8 +71,7 @@ def load_and_lag1(result: Result) -> Figure:
     if some_below:
         # Both ends of the colours are equally dark in grey.
         _coloured_dots(axes, table.filter(below), "v")
-    axes.set_xscale("log")
-    _load_axes(axes)
+    _load_axes(axes, table)
     style.color_bar(axes, dots, "Lag-1 Spearman of gaps", clipped=False)
     return drawing
 
@@ -161,7 +161,15 @@ def _coloured_dots(axes: Axes, keys: pl.DataFrame, marker: str) -> PathCollectio
     )
 
 
-def _load_axes(axes: Axes) -> None:
+def _reach(keys: pl.DataFrame) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ends of both axes of load and burstiness: the coefficient of a Poisson stream is always seen."""
+    return hexbins.limits(keys["mean_requests_per_hour"].to_numpy()), hexbins.limits(np.append(keys["cv_mean"].to_numpy(), 1))
+
+
+def _load_axes(axes: Axes, keys: pl.DataFrame) -> None:
     style.log_axis(axes, "Mean requests per hour (valid hours)", prefixes=True)
     style.log_axis(axes, "Mean hourly CV of positive gaps", prefixes=False, vertical=True)
     axes.axhline(1, color="#999999", linewidth=0.6, zorder=1)
+    across, upwards = _reach(keys)
+    axes.set_xlim(*across)
+    axes.set_ylim(*upwards)

@@ -175,10 +175,9 @@ def _cdf(result: Result, scope: str, labels: Callable[[Sequence[str]], list[str]
 def _hexagons(result: Result, what: str, requests: NDArray[np.number], ratios: Floats, counts: NDArray[np.number]) -> Figure:
     """How many of something lie in each hexagon of requests and mean hit ratio."""
     drawing, (axes,) = style.figure(result, panel_in=2.1)
-    low, high = np.log10(requests.min()), np.log10(requests.max())
-    extent = (low - 0.05, max(high, low + 1) + 0.05, 0.0, 1.0)
-    hexbins.counted(axes, (requests, ratios, counts), f"{what.capitalize()}s", grid=GRID, extent=extent, linear=True)
-    style.log_axis(axes, f"Requests of a {what} (with a hit ratio)", prefixes=True)
+    within = hexbins.limits(requests), (0.0, 1.0)
+    hexbins.counted(axes, (requests, ratios, counts), f"{what.capitalize()}s", grid=GRID, within=within, linear=True)
+    style.log_axis(axes, f"Requests of a {what} (with a hit ratio)", prefixes=True, whole=True)
     style.share_axis(axes, f"Mean hit ratio of a {what}")
     axes.set_ylim(-0.02, 1.02)
     return drawing

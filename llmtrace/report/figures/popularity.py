@@ -31,8 +31,6 @@ LEAST_GAPS = 100
 """Figure 5a shows models with at least so many positive gaps."""
 LOOKS = {("model", "requests"): 0, ("model", "tokens"): 1, ("user", "requests"): 2, ("user", "tokens"): 3}
 FIT = "#222222"
-ROOM = 1.4
-"""How far a logarithmic axis reaches beyond the outermost value, as a factor."""
 FEW_RANKS = 8
 """Fewer ranks have a tick each."""
 
@@ -47,7 +45,7 @@ def rank_frequency(result: Result) -> Figure:
         shown = [by for by in ("requests", "tokens") if (kind, by) in curves]
         lines = [_ranked(axes, curves[kind, by], LOOKS["model", by], "ratio") for by in shown]
         lines += _fitted(axes, curves[kind, "requests"])
-        style.log_axis(axes, f"Share of the {kind}", prefixes=False, vertical=True)
+        style.log_share_axis(axes, f"Share of the {kind}")
     _rank_axis(panels[-1], curves)
     names = [f"by {by}" for of, by in curves if of == kinds[-1]]
     style.legend(drawing, lines, [*names, "c·rank⁻ˢ, by requests"][: len(lines)])
@@ -124,12 +122,13 @@ def users_per_model(result: Result) -> Figure:
         linewidths=0.25,
         rasterized=table.height > style.RASTER_FROM,
     )
+    low, high = hexbins.limits(np.append(table["users"].to_numpy(), 1))
     top = float(table["users"].to_numpy().max())
     line = axes.plot([1, top], [0.9, 0.9 * top], color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)[0]
-    style.log_axis(axes, "Users of the model", prefixes=True)
-    style.log_axis(axes, "Users that make 90 %\nof its requests", prefixes=True, vertical=True)
-    axes.set_xlim(1 / ROOM, top * ROOM)
-    axes.set_ylim(1 / ROOM, top * ROOM)
+    style.log_axis(axes, "Users of the model", prefixes=True, whole=True)
+    style.log_axis(axes, "Users that make 90 %\nof its requests", prefixes=True, vertical=True, whole=True)
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
     style.color_bar(axes, shown, "Share of the busiest user", clipped=False)
     style.legend(drawing, [shown, line], ["a model", "all users alike"])
     return drawing
@@ -185,7 +184,7 @@ def _fitted(axes: Axes, curve: pl.DataFrame) -> list[Line2D]:
 
 
 def _rank_axis(axes: Axes, curves: Mapping[tuple[str, str], pl.DataFrame]) -> None:
-    style.log_axis(axes, "Rank", prefixes=True)
+    style.log_axis(axes, "Rank", prefixes=True, whole=True)
     last = max(int(curve["rank"][-1]) for curve in curves.values())
     axes.set_xlim(1 / 1.1, max(last, 2) * 1.1)
     if last < FEW_RANKS:
@@ -194,17 +193,14 @@ def _rank_axis(axes: Axes, curves: Mapping[tuple[str, str], pl.DataFrame]) -> No
 
 
 def _lengths(result: Result, points: Points, of: str, remark: str) -> Figure:
-    x, y = (_limits(values.to_numpy()) for values in points[:2])
+    x, y = (hexbins.limits(values.to_numpy()) for values in points[:2])
     ends = max(x[0], y[0]), min(x[1], y[1])
     seen = ends[0] < ends[1]
     words = " · ".join(part for part in (remark, "line: output as long as input" if seen else "") if part)
     labels = (f"Median input tokens of a {of}", f"Median output tokens\nof a {of}")
     drawing = _hexagons(result, points, of, GRID_OF_LENGTHS, labels, words)
     if seen:
-        axes = drawing.axes[0]
-        axes.plot(ends, ends, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
-        axes.set_xlim(*x)
-        axes.set_ylim(*y)
+        drawing.axes[0].plot(ends, ends, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
     return drawing
 
 
@@ -212,16 +208,8 @@ def _hexagons(result: Result, points: Points, of: str, grid: int, labels: tuple[
     """Hexagons coloured by how many there are: x, y, and how many each point stands for, if not one."""
     (x, y), many = (values.cast(pl.Float64).to_numpy() for values in points[:2]), points[2]
     drawing, (axes,) = style.figure(result, panel_in=2.1, remark=remark)
-    limits = [_limits(values) for values in (x, y)]
-    left, right, low, high = (float(np.log10(end)) for pair in limits for end in pair)
     weighted = x, y, None if many is None else many.to_numpy()
-    hexbins.counted(axes, weighted, f"{of.capitalize()}s", grid=grid, extent=(left, right, low, high))
-    style.log_axis(axes, labels[0], prefixes=True)
-    style.log_axis(axes, labels[1], prefixes=True, vertical=True)
-    axes.set_xlim(*limits[0])
-    axes.set_ylim(*limits[1])
+    hexbins.counted(axes, weighted, f"{of.capitalize()}s", grid=grid, within=(hexbins.limits(x), hexbins.limits(y)))
+    style.log_axis(axes, labels[0], prefixes=True, whole=True)
+    style.log_axis(axes, labels[1], prefixes=True, vertical=True, whole=True)
     return drawing
-
-
-def _limits(values: Floats) -> tuple[float, float]:
-    return float(values.min()) / ROOM, float(values.max()) * ROOM

@@ -41,7 +41,7 @@ def lengths(result: Result) -> Figure:
     lines, names = _of_models(axes, models, "turns", "at_least_ratio")
     lines.append(style.line(axes, table["turns"].to_numpy(), table["at_least_ratio"], style.OVERALL))
     _turn_axis(axes, "Turns of a session", int(table["turns"][-1]))
-    style.log_axis(axes, "Share of sessions with\nat least so many turns", prefixes=False, vertical=True)
+    style.log_share_axis(axes, "Share of sessions with\nat least so many turns")
     style.legend(drawing, lines, [*names, "all models" if names else "all"])
     return drawing
 
@@ -71,7 +71,7 @@ def turns(result: Result) -> Figure:
     remark = f"means of turns with at least {ENOUGH} requests" if left_out and shown.height else ""
     drawing, (above, below) = style.figure(result, panels=2, panel_in=1.45, remark=remark)
     lines = [style.line(above, table["turn"].to_numpy() + 1.0, table["requests"], style.OVERALL)]
-    style.log_axis(above, "Requests", prefixes=True, vertical=True)
+    style.log_axis(above, "Requests", prefixes=True, vertical=True, whole=True)
     some = shown if shown.height else table
     for place, column in enumerate(("mean_input_tokens", "mean_prefix_tokens")):
         lines.append(style.line(below, some["turn"].to_numpy() + 1.0, some[column], style.LINES[place]))
@@ -86,7 +86,7 @@ def by_model(result: Result) -> Figure:
     table = _known(result, "by_model", "sessions are not told apart by model")
     drawing, (axes,) = style.figure(result)
     style.dots(axes, table["requests"].to_numpy(), table["structural_reuse"])
-    style.log_axis(axes, "Requests to a model", prefixes=True)
+    style.log_axis(axes, "Requests to a model", prefixes=True, whole=True)
     style.share_axis(axes, "Structural reuse of a model")
     return drawing
 
@@ -168,6 +168,6 @@ def _of_models(axes: Axes, table: pl.DataFrame, x: str, y: str) -> tuple[list[Li
 
 
 def _turn_axis(axes: Axes, label: str, most: int) -> None:
-    style.log_axis(axes, label, prefixes=False)
+    style.log_axis(axes, label, prefixes=False, whole=True)
     limits = 0.9, max(2.0, 1.1 * most)
     axes.set_xlim(*limits)

@@ -179,6 +179,29 @@ def test_cells_of_users_count_as_many_as_are_in_them(result: Result) -> None:
     assert sum(counts(draw(result, "model_lengths"))) == 3
 
 
+def test_counts_have_no_fractions(result: Result) -> None:
+    alike = result.tables["user_breadth"].with_columns(models=pl.lit(2), requests=pl.lit(12))
+    alone = result.tables["models"].head(1).with_columns(users=pl.lit(1), users_for_90=pl.lit(1))
+    for drawing in (
+        draw(changed(result, "user_breadth", alike), "user_breadth"),
+        draw(changed(result, "models", alone), "users_per_model"),
+    ):
+        axes = drawing.axes[0]
+        for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            found = [tick for tick in axis.get_ticklocs() if ends[0] <= tick <= ends[1]]
+            assert len(found) >= 2
+            assert all(tick == int(tick) for tick in found)
+
+
+def test_the_share_of_a_single_key_ends_at_one(result: Result) -> None:
+    alone = result.tables["rank_frequency"].filter(pl.col("rank") == 1).with_columns(ratio=1.0, fitted_ratio=None)
+    drawing = draw(changed(result, "rank_frequency", alone), "rank_frequency")
+    for axes in drawing.axes:
+        low, high = axes.get_ylim()
+        assert 1 < high < 1.2
+        assert [tick for tick in axes.get_yticks() if low <= tick <= high][-1] == 1
+
+
 def test_the_line_of_equal_lengths_stays_within_the_figure(result: Result) -> None:
     drawing = draw(result, "user_lengths")
     axes = drawing.axes[0]
