@@ -25,6 +25,8 @@ GRID = 32
 """Hexagons across, as in the paper."""
 WINDOW_S = 300
 FITS = {"exponential": "exponential", "gamma": "gamma", "weibull": "Weibull", "lognormal": "lognormal"}
+ENOUGH_WINDOWS = 10
+"""The variance of fewer says little."""
 ROOM = 1.08
 """How far an axis reaches beyond the highest value, which would be cut in half otherwise."""
 NARROW = 5
@@ -39,9 +41,14 @@ def dispersion(result: Result) -> Figure:
     shown = table.filter(pl.col("index_of_dispersion") > 0) if table.height else table
     if shown.is_empty():
         raise style.NoDataError("the trace does not cover two windows, or its requests do not vary")
-    drawing, (axes,) = style.figure(result)
+    few = shown.filter(pl.col("windows") < ENOUGH_WINDOWS)
+    drawing, (axes,) = style.figure(result, remark=f"hollow: fewer than {ENOUGH_WINDOWS} windows" if few.height else "")
     style.log_axis(axes, "Width of the window", prefixes=False)
     measured = style.line(axes, shown["window_s"].to_numpy(), shown["index_of_dispersion"], style.LINES[0], marked=True)
+    if few.height:
+        color, _, marker = style.LINES[0]
+        places = few["window_s"].to_numpy(), few["index_of_dispersion"].to_numpy()
+        axes.plot(*places, marker, color=color, markerfacecolor="white")
     poisson = axes.axhline(1, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
     ticks.of_durations(axes.xaxis, *axes.get_xlim())
     style.log_axis(axes, "Index of dispersion", prefixes=False, vertical=True)

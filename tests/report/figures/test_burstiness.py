@@ -37,7 +37,13 @@ def result() -> Result:
     }
     tables = {
         "by_hour": pl.DataFrame(by_hour),
-        "dispersion": pl.DataFrame({"window_s": widths, "index_of_dispersion": [1.1, 1.5, 3.0, 8.0, 40.0, None]}),
+        "dispersion": pl.DataFrame(
+            {
+                "window_s": widths,
+                "windows": [9_000, 4_500, 900, 150, 10, 2],
+                "index_of_dispersion": [1.1, 1.5, 3.0, 8.0, 40.0, None],
+            }
+        ),
         "cv_windows": pl.DataFrame(
             {
                 "time": [START + timedelta(minutes=5 * window) for window in windows],
@@ -85,6 +91,16 @@ def test_dispersion(result: Result) -> None:
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert labels(axes) == ["1 s", "10 s", "1 min", "10 min", "1 h"]
     assert [text.get_text() for text in drawing.legends[0].get_texts()] == ["this trace", "Poisson stream"]
+
+
+def test_dispersion_of_few_windows_is_hollow(result: Result) -> None:
+    table = result.tables["dispersion"].with_columns(windows=pl.Series([50, 25, 10, 9, 4, 2]))
+    drawing = draw("dispersion", replace(result, tables={"dispersion": table}))
+    hollow = drawing.axes[0].get_lines()[1]
+    assert [list(data) for data in hollow.get_data()] == [[60.0, 3600.0], [8.0, 40.0]]  # type: ignore[arg-type]
+    assert hollow.get_markerfacecolor() == "white"
+    assert "hollow: fewer than 10 windows" in drawing.get_supxlabel()
+    assert "hollow" not in draw("dispersion", result).get_supxlabel()
 
 
 def test_load_and_cv(result: Result) -> None:
