@@ -71,7 +71,10 @@ def _llmtrace(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Characterize an LLM-serving workload from its request trace."""
+    """Characterize an LLM-serving workload from its request trace.
+
+    Tables are as wide as the terminal; 100 columns where there is none, or as many as COLUMNS says.
+    """
 
 
 def _app(word: str) -> typer.Typer:
