@@ -29,8 +29,8 @@ ENOUGH_WINDOWS = 10
 """The variance of fewer says little."""
 ROOM = 1.08
 """How far an axis reaches beyond the highest value, which would be cut in half otherwise."""
-NARROW = 5
-"""An axis that reaches less than so many times from end to end has hardly a power of ten to show."""
+ALIKE = 1.01
+"""The axis of gaps that lie less than so many times apart reaches so far beyond them, so that its numbers can be told apart."""
 LOWEST = 0.2
 """How far a survival function is drawn below the last empirical value that is not zero, as a share of it."""
 
@@ -107,19 +107,18 @@ def survival(result: Result) -> Figure:
     shown = table.filter(pl.col("empirical") > 0) if table.height else table
     if shown.is_empty():
         raise style.NoDataError("there are no two different positive gaps")
-    drawing, (axes,) = style.figure(result, panel_in=2.1)
+    drawing, (axes,) = style.figure(result, panel_in=2.1, remark=_zeros(result))
     gaps = shown["gap_s"].to_numpy()
-    if gaps[-1] < NARROW * gaps[0]:
-        axes.set_xlabel("Gap between requests (s)")
-    else:
-        style.log_axis(axes, "Gap between requests (s)", prefixes=False)
+    style.log_axis(axes, "Gap between requests (s)", prefixes=False)
+    if gaps[-1] < ALIKE * gaps[0]:
+        axes.set_xlim(gaps[0] / ALIKE, gaps[-1] * ALIKE)
     lines = [style.line(axes, gaps, shown["empirical"], ("#222222", "-", ""))]
     fitted = [name for name in FITS if shown[name].null_count() < shown.height]
     looks = style.LINES[: len(fitted)]
     lines += [
         style.line(axes, gaps, shown[name], (color, dashes, "")) for name, (color, dashes, _) in zip(fitted, looks, strict=True)
     ]
-    style.log_axis(axes, "Share of gaps that are longer", prefixes=False, vertical=True)
+    style.log_axis(axes, "Share of positive gaps\nthat are longer", prefixes=False, vertical=True)
     axes.set_ylim(LOWEST * float(shown["empirical"].to_numpy().min()), 1.3)
     style.legend(drawing, lines, ["measured", *(FITS[name] for name in fitted)])
     return drawing
@@ -166,6 +165,14 @@ def _coloured_dots(axes: Axes, keys: pl.DataFrame, marker: str) -> PathCollectio
         linewidths=0.15,
         rasterized=keys.height > style.RASTER_FROM,
     )
+
+
+def _zeros(result: Result) -> str:
+    """Which share of the gaps is not positive, for the caption; of a clock with jitter the gaps are not those of the stamps."""
+    share = result.scalars.get("tie_share")
+    if not isinstance(share, float) or not share or result.parameters.get("jitter") is not None:
+        return ""
+    return f"zero gaps ({100 * share:.3g}% of all) are left out"
 
 
 def _reach(keys: pl.DataFrame) -> tuple[tuple[float, float], tuple[float, float]]:

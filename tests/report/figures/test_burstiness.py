@@ -159,6 +159,23 @@ def test_survival(result: Result) -> None:
     assert high > 1
 
 
+def test_survival_is_that_of_positive_gaps(result: Result) -> None:
+    ties = replace(result, scalars={"tie_share": 0.902})
+    drawing = draw("survival", ties)
+    assert drawing.axes[0].get_ylabel().replace("\n", " ") == "Share of positive gaps that are longer"
+    assert "zero gaps (90.2% of all) are left out" in drawing.get_supxlabel()
+    for without in (replace(result, scalars={"tie_share": 0.0}), replace(ties, parameters={"jitter": 1})):
+        assert "zero" not in draw("survival", without).get_supxlabel()
+
+
+def test_gaps_that_are_alike_have_an_axis_around_them(result: Result) -> None:
+    alike = result.tables["survival"].with_columns(gap_s=np.linspace(2.997, 3.003, 50))
+    [axes] = draw("survival", replace(result, tables={"survival": alike})).axes
+    low, high = axes.get_xlim()
+    shown = [float(tick.get_text()) for tick in axes.get_xticklabels() if low <= tick.get_position()[0] <= high]
+    assert shown == pytest.approx([2.97, 2.98, 2.99, 3, 3.01, 3.02, 3.03])
+
+
 @pytest.mark.parametrize(
     ("figure", "table", "reason"),
     [
