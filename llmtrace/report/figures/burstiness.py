@@ -79,7 +79,7 @@ def load_and_lag1(result: Result) -> Figure:
         # Both ends of the colours are equally dark in grey.
         _coloured_dots(axes, table.filter(below), "v")
     _load_axes(axes, table)
-    style.color_bar(axes, dots, "Lag-1 Spearman of gaps", clipped=False)
+    style.color_bar(axes, dots, "Lag-1 Spearman of positive gaps,\nacross hours", clipped=False)
     return drawing
 
 
@@ -94,7 +94,7 @@ def cv_over_time(result: Result) -> Figure:
     style.line(above, times, shown["requests_per_s"], style.LINES[0])
     style.line(below, times, shown["cv"], style.LINES[0])
     above.set_ylabel("Requests/s\nper 5 min")
-    style.relative_axis(below, "CV of gaps\nper 5 min")
+    style.relative_axis(below, "CV of all gaps\nwithin 5 min")
     for axes, column in ((above, "requests_per_s"), (below, "cv")):
         # Gaps that are all alike have a coefficient of zero.
         axes.set_ylim(0, ROOM * float(shown[column].drop_nulls().to_numpy().max()) or 1)
@@ -109,7 +109,7 @@ def survival(result: Result) -> Figure:
         raise style.NoDataError("there are no two different positive gaps")
     drawing, (axes,) = style.figure(result, panel_in=2.1, remark=_zeros(result))
     gaps = shown["gap_s"].to_numpy()
-    style.log_axis(axes, "Gap between requests (s)", prefixes=False)
+    style.log_axis(axes, "Gap between requests, across hours (s)", prefixes=False)
     if gaps[-1] < ALIKE * gaps[0]:
         axes.set_xlim(gaps[0] / ALIKE, gaps[-1] * ALIKE)
     lines = [style.line(axes, gaps, shown["empirical"], ("#222222", "-", ""))]
@@ -182,7 +182,7 @@ def _reach(keys: pl.DataFrame) -> tuple[tuple[float, float], tuple[float, float]
 
 def _load_axes(axes: Axes, keys: pl.DataFrame) -> None:
     style.log_axis(axes, "Mean requests per hour (valid hours)", prefixes=True)
-    style.log_axis(axes, "Mean hourly CV of positive gaps", prefixes=False, vertical=True)
+    style.log_axis(axes, "Mean CV of positive gaps\nwithin clock hours", prefixes=False, vertical=True)
     axes.axhline(1, color="#999999", linewidth=0.6, zorder=1)
     across, upwards = _reach(keys)
     axes.set_xlim(*across)

@@ -177,6 +177,20 @@ def test_gaps_that_are_alike_have_an_axis_around_them(result: Result) -> None:
 
 
 @pytest.mark.parametrize(
+    ("figure", "expected"),
+    [
+        ("load_and_cv", {"Mean CV of positive gaps within clock hours"}),
+        ("load_and_lag1", {"Mean CV of positive gaps within clock hours", "Lag-1 Spearman of positive gaps, across hours"}),
+        ("cv_over_time", {"CV of all gaps within 5 min"}),
+        ("survival", {"Share of positive gaps that are longer", "Gap between requests, across hours (s)"}),
+    ],
+)
+def test_axes_name_the_protocol(result: Result, figure: str, expected: set[str]) -> None:
+    axes = draw(figure, result).axes
+    assert expected <= {label.replace("\n", " ") for one in axes for label in (one.get_xlabel(), one.get_ylabel())}
+
+
+@pytest.mark.parametrize(
     ("figure", "table", "reason"),
     [
         ("dispersion", "dispersion", "two windows"),
