@@ -144,7 +144,9 @@ class Trace:
         inside = [
             (index, piece) for index, piece in enumerate(self.slices) if piece.overlaps(interval) or self._undated(index, seen)
         ]
-        inside.sort(key=lambda entry: (entry[1].first or interval.start, entry[0]))
+        by_time = sorted(inside, key=lambda entry: entry[1].first or interval.start)
+        # Where they do not touch, rows are mostly in order so; where they do, ties are broken by the order of files and rows.
+        inside = by_time if _apart([piece for _, piece in by_time]) else inside
         pieces = tuple(
             Piece(self.opened[piece.source], piece, piece.within(interval), index not in seen) for index, piece in inside
         )
@@ -216,6 +218,11 @@ def too_long(name: str, rows: int) -> InputError:
 def _open(source: Source, layout: str | None, options: ReadOptions) -> Opened:
     raw = source.raw()
     return vouched(Opened(source, recognise(raw, layout).read(raw, options), raw.schema))
+
+
+def _apart(slices: Sequence[Slice]) -> bool:
+    """Whether slices, in order of their first arrivals, have no time in common."""
+    return all(a.last is None or b.first is None or a.last < b.first for a, b in pairwise(slices))
 
 
 def _says_sorted(opened: Opened) -> bool:

@@ -66,7 +66,7 @@ class Part:
     """One time interval of a trace.
 
     Attributes:
-        pieces: what it reads, in order of their first arrivals.
+        pieces: what it reads, in file order, or in order of their first arrivals where that breaks no tie.
         interval: the time interval that it covers.
         predicate: the filters, or None.
         filter_columns: canonical columns that the filters read.

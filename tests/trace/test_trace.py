@@ -152,6 +152,24 @@ def test_ties_are_broken_by_request_id_if_it_is_read_else_by_file_order(tmp_path
     assert part.frame(["user"]).collect()["user"].to_list() == ["c", "a", "b", "d"]
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_ties_between_row_groups_and_files_are_broken_by_file_order(tmp_path: Path, parts: int) -> None:
+    """Also where a later row group, or a later file, has earlier rows."""
+    times, names = (5, 1, 1, 0, 9, 5, 1, 7), list("abcdefgh")
+    requests(minutes(*times[:6]), user=names[:6]).write_parquet(tmp_path / "a.parquet", row_group_size=2)
+    requests(minutes(*times[6:]), user=names[6:]).write_parquet(tmp_path / "b.parquet", row_group_size=2)
+    cut = open_trace(str(tmp_path)).parts(rows=8 // parts)
+    assert len(cut) == parts
+    found = [name for part in cut for name in part.frame(["user"]).collect()["user"].to_list()]
+    assert found == [name for _, name in sorted(zip(times, names, strict=True), key=lambda row: row[0])]
+
+
+def test_row_groups_in_no_order_are_read_at_once(tmp_path: Path) -> None:
+    requests(minutes(5, 1, 1, 0, 9, 5)).write_parquet(tmp_path / "t.parquet", row_group_size=1)
+    [part] = open_trace(str(tmp_path / "t.parquet")).parts()
+    assert part.read(["user"]).explain().count("Parquet SCAN") == 1
+
+
 def test_sources_with_different_columns_are_one_trace(tmp_path: Path) -> None:
     requests(minutes(0, 2), user=["a", "b"]).write_parquet(tmp_path / "a.parquet")
     requests(minutes(1, 3), model=["m", "n"]).write_parquet(tmp_path / "b.parquet")
