@@ -110,7 +110,7 @@ class Following(Accumulator["Tables"]):
         """Take the state of the next part."""
         if any(follower.has_followed(state) for follower in self._followers):
             self._close()
-            self._done = [self._combined([*self._done, state])]
+            self._done = [self._combined([*self._done, self._own(state)])]
             return
         self._waiting.append(state)
         if sum(one[self._visits].height for one in self._waiting) > MOST_WAITING:
@@ -153,7 +153,15 @@ class Following(Accumulator["Tables"]):
             requests = _counted(requests, own, self._inner(state), found.keys.size)
         visits = together([state[self._visits] for state in self._waiting], numbers)
         inner = pl.DataFrame({"key": found.keys, "requests": requests}, dict(INNER_SCHEMA))
-        return self._whole(visits, inner, [follower.tables([], follower.counts()) for follower in self._followers])
+        return self._whole(visits, inner, self._nothing())
+
+    def _own(self, state: Tables) -> Tables:
+        """Those of the tables of a state that are for it to bring together: another may have more to do with the others."""
+        return {name: state[name] for name in self._whole(_no_visits(), _no_visits(), self._nothing())}
+
+    def _nothing(self) -> list[Tables]:
+        """The tables of each follower without requests."""
+        return [follower.tables([], follower.counts()) for follower in self._followers]
 
     def _inner(self, state: Tables) -> pl.DataFrame:
         return state["inner"] if self._has_inner else _ONE_INNER

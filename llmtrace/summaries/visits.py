@@ -140,7 +140,10 @@ def _chunk(arrivals: Table, what: Table, numbers: Ids) -> Chunk:
 
 def pieces(visits: pl.DataFrame) -> list[tuple[Table, Table, Integers]]:
     """The chunks of a table of visits: both arrays, where shards begin and where the last one ends."""
-    chunks = zip(*(visits[name].get_chunks() for name in SCHEMA), strict=True)
+    sizes = {tuple(chunk.len() for chunk in visits[name].get_chunks()) for name in SCHEMA}
+    # Polars may hand on columns of a few rows in different chunks.
+    aligned = visits if len(sizes) == 1 else visits.rechunk()
+    chunks = zip(*(aligned[name].get_chunks() for name in SCHEMA), strict=True)
     tables = [frozen(*(column.to_numpy() for column in columns)) for columns in chunks]
     return [(arrivals, what, _edges(arrivals)) for arrivals, what in tables]
 

@@ -325,6 +325,26 @@ def test_the_notes_say_what_one_must_know(measured: Measured) -> None:
     assert any(note.startswith("by_model is about users and models") for note in bare)
 
 
+def test_users_are_many_where_keys_are_few(measured: Measured) -> None:
+    """The users of all requests are followed at once, while the few requests with a session still wait."""
+    frame = steady(5, 60).with_columns(session=pl.when(pl.int_range(300) % 5 == 0).then(pl.lit("s")))
+    with patch.object(following, "MOST_WAITING", 100):
+        result = measured(ReuseTime(("session",)), frame, [100, 200])
+    assert [result.scalars[name] for name in ("keyed_requests", "keys", "gaps", "within_1s")] == [60, 1, 59, 1.0]
+    assert result.tables["by_month"]["users"].to_list() == [5]
+
+
+@pytest.mark.parametrize("few", [2, 3])
+def test_a_part_with_few_keyed_requests_is_followed(tmp_path: Path, few: int) -> None:
+    """Polars hands on the columns of so few alike rows in different chunks."""
+    users = pl.when((pl.int_range(300) < 200) | pl.int_range(300).is_between(250, 249 + few)).then(pl.lit("u"))
+    steady(1, 300).with_columns(user=users).write_parquet(tmp_path / "t.parquet", row_group_size=50)
+    trace = open_trace(str(tmp_path / "t.parquet"))
+    with patch.object(following, "MOST_WAITING", 150), patch("llmtrace.engine.local.part_rows", lambda _: 100):
+        [result] = run(trace, [ReuseTime()], threads=2)
+    assert [result.scalars[name] for name in ("keyed_requests", "keys", "gaps")] == [200 + few, 1, 199 + few]
+
+
 @pytest.mark.parametrize("column", ["input_tokens", "output_tokens"])
 def test_without_tokens_there_is_null_and_not_zero(measured: Measured, column: str) -> None:
     one = measured(ReuseTime(), steady(1, 12, {column: None})).tables["coverage"]
