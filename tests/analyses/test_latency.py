@@ -59,7 +59,7 @@ QUERIES = {
 GRIDS = {
     "duration": """
         SELECT it // $across * $across AS a, ot // $up * $up AS b, count(*) AS n, quantile_cont(dur, [0.5, 0.9]) AS p
-        FROM served WHERE it > 0 AND ot > 0 AND dur < 300 AND it < 16 * $across AND ot < 40 * $up
+        FROM served WHERE it > 0 AND ot > 0 AND dur > 0 AND dur < 300 AND it < 16 * $across AND ot < 40 * $up
         GROUP BY a, b HAVING count(*) >= 50 ORDER BY a, b""",
     "ttft": """
         SELECT it // $across * $across AS a, ot // $up * $up AS b, count(*) AS n, quantile_cont(ttft, [0.5, 0.9]) AS p
@@ -67,7 +67,7 @@ GRIDS = {
         GROUP BY a, b HAVING count(*) >= 50 ORDER BY a, b""",
 }
 IN_GRIDS = {
-    "duration": "SELECT count(*) AS n FROM served WHERE it > 0 AND ot > 0 AND dur < 300",
+    "duration": "SELECT count(*) AS n FROM served WHERE it > 0 AND ot > 0 AND dur > 0 AND dur < 300",
     "ttft": "SELECT count(*) AS n FROM served WHERE ttft > 0 AND ttft < 300 AND it IS NOT NULL AND ot IS NOT NULL",
 }
 BY_LOADS = {
@@ -75,7 +75,7 @@ BY_LOADS = {
         SELECT load, it AS tokens, ttft AS value FROM served JOIN loads USING (instance, second) WHERE ttft > 0 AND it > 0""",
     "load_decode": """
         SELECT load, ot AS tokens, greatest(dur - ttft, 0) AS value FROM served JOIN loads USING (instance, second)
-        WHERE ttft > 0 AND dur IS NOT NULL AND ot > 0""",
+        WHERE ttft > 0 AND dur > 0 AND ot > 0""",
 }
 
 

@@ -74,7 +74,7 @@ _CELL = {
     "input_tokens": "Lowest input tokens of the cell; it spans --input-step of them.",
     "output_tokens": "Lowest output tokens of the cell; it spans --output-step of them.",
 }
-_DURATION_CELL = f"requests of the cell with input and output tokens and a duration below {SHORT_S} s (Figure 4a)"
+_DURATION_CELL = f"requests of the cell with input and output tokens and a duration above zero and below {SHORT_S} s (Figure 4a)"
 _TTFT_CELL = f"requests of the cell with a TTFT above zero and below {SHORT_S} s (Figure 4b)"
 _HEXAGON = "Load at the centre of the hexagon, in tokens per second: input and output tokens of all " + _SECOND
 _TTFT_HEXAGON, _DECODE_HEXAGON = "TTFT of its requests (Figure 18a)", "decode time of its requests, at least 0 (Figure 18b)"
@@ -117,7 +117,7 @@ _TABLES = {
     "load_decode": {
         "load_tokens_per_s": f"{_HEXAGON}.",
         "output_tokens": "Output tokens of a request at the centre of the hexagon.",
-        "requests": f"Requests in the hexagon with a TTFT above zero and a duration; {_ENOUGH_IN_HEXAGON}.",
+        "requests": f"Requests in the hexagon with a TTFT and a duration above zero; {_ENOUGH_IN_HEXAGON}.",
         **_percentiles("decode", (50, 90), _DECODE_HEXAGON),
     },
 }

@@ -169,7 +169,7 @@ def _measure(
         timed = 0 < first <= last
         columns[_TTFT][row] = first if first > 0 else -1
         columns[_DURATION][row] = last if last > 0 else -1
-        columns[_REST][row] = max(last - first, 0) if first > 0 and last >= 0 else -1
+        columns[_REST][row] = max(last - first, 0) if first > 0 and last > 0 else -1
         columns[_TIMED_DURATION][row] = last if timed else -1
         columns[_DECODE][row] = last - first if timed else -1
         columns[_PREFILL][row] = max(_quotient(first * _MILLION + (last >> 1), last), 1) if timed and last < _SHORT_US else -1
@@ -177,7 +177,7 @@ def _measure(
         columns[_TOKENS][row] = max(sent, 0) + min(max(made, 0), _LARGEST - max(sent, 0))
         is_inside = 0 <= sent < input_end and 0 <= made < output_end
         columns[_CELL][row] = _quotient(sent, input_step) * output_bins + _quotient(made, output_step) + 1 if is_inside else 0
-        columns[_GRID_DURATION][row] = last if sent > 0 and made > 0 and last < _SHORT_US else -1
+        columns[_GRID_DURATION][row] = last if sent > 0 and made > 0 and 0 < last < _SHORT_US else -1
         columns[_GRID_TTFT][row] = first if sent >= 0 and made >= 0 and 0 < first < _SHORT_US else -1
         left_out[0] += first == 0
         left_out[1] += last == 0
