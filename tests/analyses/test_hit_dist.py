@@ -53,6 +53,7 @@ def some_requests(seed: int, rows: int) -> pl.DataFrame:
         "model": rng.choice(["m1", "m2", "m3", "m4"], rows, p=[0.5, 0.3, 0.1, 0.1]),
         "ttft_s": np.where(rng.random(rows) < 0.9, 10 ** rng.uniform(-6.5, 2.4, rows), rng.choice([0, 299.9999, 300, 301], rows)),
         "status": rng.choice(["ok", "timeout"], rows, p=[0.8, 0.2]),
+        "stream": rng.random(rows) < rng.choice([0.7, 1]),
     }
     unknown = {name: rng.random(rows) < rng.choice([0, 0.1, 1], p=[0.5, 0.45, 0.05]) for name in values if name != "timestamp"}
     return pl.DataFrame(values).with_columns(pl.when(~pl.Series(nulls)).then(name).alias(name) for name, nulls in unknown.items())
@@ -118,10 +119,10 @@ class Naive:
         }
 
     def ttft(self) -> dict[tuple[int, int], list[float]]:
-        """TTFT in 0 < ttft < 300 by column of input length and tenth of the ratio."""
+        """TTFT in 0 < ttft < 300, but for requests that do not stream, by column of input length and tenth of the ratio."""
         cells = defaultdict(list)
         for row in self.rows:
-            if row["ttft_s"] is not None and 0 < row["ttft_s"] < 300:
+            if row["ttft_s"] is not None and 0 < row["ttft_s"] < 300 and row.get("stream") is not False:
                 cells[place(COLUMNS, row["input_tokens"]), row["ratio"] * 10 // 1].append(row["ttft_s"])
         return cells
 
@@ -359,7 +360,8 @@ def check_saved(table: pl.DataFrame, result: Result, cells: dict[tuple[int, int]
     assert scalars["ttft_requests"] == sum(map(len, cells.values()))
     assert scalars["compared_requests"] == sum(weights)
     assert scalars["ttft_saved_s"] == near(float(np.average(gains, weights=weights)) if weights else None)
-    assert scalars["ttft_saved_ratio"] == near(np.dot(weights, gains) / np.dot(weights, bases) if weights else None)
+    # Without hits a microsecond, with hits minutes: what is left of their difference is a billionth off.
+    assert scalars["ttft_saved_ratio"] == near(np.dot(weights, gains) / np.dot(weights, bases) if weights else None, rel=1e-8)
     for found in result.tables["ttft_saved"].rows(named=True):
         column = COLUMNS.index(found["input_tokens_from"])
         low, high = cells.get((column, 0), []), cells.get((column, 9), []) + cells.get((column, 10), [])

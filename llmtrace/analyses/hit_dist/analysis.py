@@ -77,7 +77,8 @@ class HitDist:
     def uses(self) -> frozenset[str]:
         """The tokens, and the columns of what is not left out."""
         optional = {column for part, column in PARTS.items() if part not in self.skip}
-        return frozenset({"timestamp", "input_tokens", "cached_tokens", "status", *optional})
+        streamed = {"stream"} if "ttft_s" in optional else set[str]()
+        return frozenset({"timestamp", "input_tokens", "cached_tokens", "status", *optional, *streamed})
 
     def for_span(self, first: datetime, last: datetime) -> Self:  # noqa: ARG002
         """The same: no parameter depends on the span."""

@@ -27,6 +27,10 @@ _DEPTH = (
 )
 _GROUP_SHAPE = f"null with {lengths.FEWEST} requests or fewer"
 _ENOUGH = f"null with fewer than {latency.FEWEST} requests"
+_TTFT_REQUESTS = (
+    f"Requests with a hit ratio and a TTFT above zero and below {LONGEST_TTFT_S} s, but for those known not to stream, whose TTFT "
+    "is the duration."
+)
 _PERCENTS = (10, 25, 50, 75, 90)
 
 
@@ -121,7 +125,7 @@ _SCALARS = {
     "valley": "Middle of the lowest bin between the two humps.",
     "upper_mode": "Middle of the bin of the hump at higher hit ratios.",
     "lesser_mode_share": "Share of requests on the lesser hump's side of the valley, 0 to 1: how much the second hump matters.",
-    "ttft_requests": f"Requests with a hit ratio and a TTFT above zero and below {LONGEST_TTFT_S} s.",
+    "ttft_requests": _TTFT_REQUESTS,
     "compared_requests": (
         "Those of them that hit at least a tenth of their input, in cells of length and ratio that have a median to compare with."
     ),
@@ -160,7 +164,7 @@ _TTFT_BY_HIT = {
     "input_tokens_to": "Where the next column begins; null for the last.",
     "hit_ratio_from": "Lowest hit ratio of the cell.",
     "hit_ratio_to": "Where the next row begins; the last holds requests whose whole input was cached.",
-    "requests": f"Requests with a hit ratio and a TTFT above zero and below {LONGEST_TTFT_S} s.",
+    "requests": _TTFT_REQUESTS,
     "ttft_mean_s": f"Mean TTFT, in seconds; {_ENOUGH}.",
     "ttft_p50_s": f"Median TTFT, in seconds; {_ENOUGH}.",
     "ttft_p95_s": f"TTFT that 95 % do not exceed, in seconds; {_ENOUGH}.",

@@ -61,8 +61,8 @@ def summarise(part: pl.DataFrame, zero_at: float, full_at: float, *, per_user: b
     """The state of a part.
 
     Args:
-        part: its requests in order of time: `timestamp`, `status`, input and cached tokens; `model`, `user` and `ttft_s` as far
-            as they matter.
+        part: its requests in order of time: `timestamp`, `status`, input and cached tokens; `model`, `user`, `ttft_s` and
+            `stream` as far as they matter.
         zero_at: the highest hit ratio that counts as no hit.
         full_at: the lowest that counts as a hit of the whole prefix.
         per_user: whether users are known by name.
@@ -84,7 +84,7 @@ def summarise(part: pl.DataFrame, zero_at: float, full_at: float, *, per_user: b
         tables["users"] = hits.per_key(ids, distinct, found, *thresholds)
         tables |= {"user_names": keys.behind(ids, distinct, part["user"])} if per_user else {}
     if "ttft_s" in part.columns:
-        tables["ttft"] = hit_lengths.ttft(zip(found, (_ttft_s(piece["ttft_s"]) for piece in pieces), strict=True))
+        tables["ttft"] = hit_lengths.ttft(zip(found, (_ttft_s(piece) for piece in pieces), strict=True))
     return tables
 
 
@@ -111,7 +111,11 @@ def _nothing() -> Mapping[str, pl.DataFrame]:
     return {name: pl.DataFrame(schema=dict(schema)) for name, schema in SCHEMAS.items()}
 
 
-def _ttft_s(column: pl.Series) -> npt.NDArray[np.float64]:
+def _ttft_s(piece: pl.DataFrame) -> npt.NDArray[np.float64]:
+    """The TTFT of each request, 0 where it is not known, or where the request did not stream: then it is the duration."""
+    column = piece["ttft_s"]
+    if not piece["stream"].all():
+        column = piece.select(pl.when(pl.col("stream").fill_null(value=True)).then("ttft_s")).to_series()
     return (column.fill_null(0.0) if column.null_count() else column).to_numpy()
 
 
