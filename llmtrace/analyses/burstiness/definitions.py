@@ -12,6 +12,7 @@ __all__ = ["definitions"]
 _PEARSON = "Pearson's correlation of each gap with the next"
 _SPEARMAN = "Spearman's rank correlation of each gap with the next, from binned ranks (ties at their mean rank)"
 _FEW = "null with fewer than 3 pairs, or where gaps do not vary"
+_FEW_RANKS = "null with fewer than 3 pairs, or where all gaps of one side have one bin"
 
 _SCALARS = {
     "requests": "Number of requests, failed ones included.",
@@ -25,7 +26,7 @@ _SCALARS = {
     "burstiness": "(std - mean) / (std + mean) of the gaps: -1 for a regular stream, 0 for a Poisson stream, near 1 for bursts.",
     "lag1_pearson": f"{_PEARSON}; {_FEW}.",
     "lag1_log_pearson": f"{_PEARSON}, both as logarithms, over the positive gaps (ties left out); {_FEW}.",
-    "lag1_spearman": f"{_SPEARMAN}; {_FEW}.",
+    "lag1_spearman": f"{_SPEARMAN}; {_FEW_RANKS}.",
     "lag1_spearman_bound": "The exact lag1_spearman differs by at most this.",
     "quantum_s": (
         "Step of the clock that stamped the requests, in seconds: the most frequent positive gap if at least 20 % of the "
@@ -47,7 +48,7 @@ _BY_KEY = {
     "burstiness": "(std - mean) / (std + mean).",
     "lag1_pearson": f"{_PEARSON}; {_FEW}.",
     "lag1_log_pearson": f"{_PEARSON}, both as logarithms, over the key's positive gaps; {_FEW}.",
-    "lag1_spearman": f"{_SPEARMAN}; {_FEW}.",
+    "lag1_spearman": f"{_SPEARMAN}; {_FEW_RANKS}.",
     "lag1_spearman_bound": "The exact lag1_spearman differs by at most this.",
 }
 
@@ -69,7 +70,7 @@ _BY_HOUR = {
     "busy_hours": f"Number of {_BUSY}.",
     "load_cv": "Coefficient of variation of the requests of busy hours (sample standard deviation over mean).",
     "load_peak_to_median": "Requests of the busiest hour over the median of busy hours.",
-    "lag1_spearman": f"{_SPEARMAN}, over all positive gaps of the key, across hours; {_FEW}.",
+    "lag1_spearman": f"{_SPEARMAN}, over all positive gaps of the key, across hours; {_FEW_RANKS}.",
 }
 
 _DISPERSION = {

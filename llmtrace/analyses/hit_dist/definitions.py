@@ -28,8 +28,8 @@ _DEPTH = (
 _GROUP_SHAPE = f"null with {lengths.FEWEST} requests or fewer"
 _ENOUGH = f"null with fewer than {latency.FEWEST} requests"
 _TTFT_REQUESTS = (
-    f"Requests with a hit ratio and a TTFT above zero and below {LONGEST_TTFT_S} s, but for those known not to stream, whose TTFT "
-    "is the duration."
+    f"Requests with a hit ratio and a TTFT above zero and below {LONGEST_TTFT_S} s, but for those known not to stream, whose "
+    "TTFT is the duration."
 )
 _PERCENTS = (10, 25, 50, 75, 90)
 

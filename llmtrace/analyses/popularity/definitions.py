@@ -12,7 +12,7 @@ __all__ = ["ACCESS", "DEFINITIONS"]
 _NAMED = "of the requests that name one, failed ones included"
 _TOKENS = "known input and output tokens, those of failed requests left out"
 _GINI = "Gini's coefficient: half the mean absolute difference of two {0}s, over the mean; 0 where all have the same"
-_ZIPF = "Exponent s of c·rank⁻ˢ fitted to {0} by rank (table zipf); null with fewer than 10 ranks to fit"
+_ZIPF = "Exponent s of c·rank⁻ˢ fitted to {0} by rank (table zipf); null with fewer than 10 ranks to fit or equal amounts"
 
 
 def _of(what: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ _SCALARS = {
     **_of("model"),
     "median_users_per_model": "Median number of users of a model.",
     "one_user_models_ratio": (
-        "Share of the models with at least 100 requests of which one user makes more than half of the requests, 0 to 1."
+        "Share of the models with at least 100 requests of which one user makes more than half of those that name a user, 0 to 1."
     ),
 }
 
@@ -107,7 +107,8 @@ _CONCENTRATION = {
 _ZIPF_TABLE = {
     **_SPREAD,
     "exponent": (
-        "s of c·rank⁻ˢ, by least squares of log amount against log rank with weights 1/rank; null with fewer than 10 ranks."
+        "s of c·rank⁻ˢ, by least squares of log amount against log rank with weights 1/rank; null with fewer than 10 "
+        "ranks or equal amounts."
     ),
     "first_rank": "First rank of the fit.",
     "last_rank": "Last rank of the fit: the last with at least 10 requests, or with the tokens of 10 mean requests.",
