@@ -29,6 +29,7 @@ __all__ = [
     "check",
     "failed",
     "problems",
+    "streamed",
     "succeeded",
 ]
 
@@ -100,6 +101,11 @@ def failed() -> pl.Expr:
 def succeeded() -> pl.Expr:
     """True for a request that did not fail: the rows whose tokens and latencies count."""
     return ~failed()
+
+
+def streamed() -> pl.Expr:
+    """True for a request that is not known not to have streamed: the TTFT of one that did not is its duration by another name."""
+    return pl.col("stream").fill_null(value=True)
 
 
 def problems(schema: Mapping[str, pl.DataType]) -> list[str]:

@@ -175,7 +175,9 @@ def _columns(table: pl.DataFrame, gap: int | None, width: int, *, relative: bool
     """The columns of a table, texts shortened as the width asks for, and whether rows are marked as partial."""
     marked = table[PARTIAL].to_list() if PARTIAL in table.columns[1:] else []
     told = table.drop(PARTIAL) if any(marked) else table
-    long, short = ([_column(column, gap, widest, relative=relative) for column in told] for widest in (WIDEST_CELL, SHORT_CELL))
+    long = [_column(column, gap, WIDEST_CELL, relative=relative) for column in told]
+    fits = _fitting(long, width) == len(long)
+    short = long if fits else [_column(column, gap, SHORT_CELL, relative=relative) for column in told]
     is_clear = all(len(set(a.cells)) == len(set(b.cells)) for a, b in zip(long, short, strict=True))
     columns = short if is_clear and _fitting(short, width) > _fitting(long, width) else long
     return (_marked(columns, marked, gap), True) if any(marked) else (columns, False)

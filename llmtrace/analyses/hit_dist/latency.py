@@ -70,12 +70,14 @@ def saved(state: State) -> pl.DataFrame:
 
 def scalars(by_hit: pl.DataFrame) -> dict[str, Scalar]:
     """Requests with a TTFT, and what those that hit at least a tenth of their input save in the median at equal length."""
-    hit = by_hit.filter(pl.col("hit_ratio_from") > 0, pl.col("saved_s").is_not_null())
+    # Not the sum of what is saved and what is left, which loses digits where almost all is saved, or the contrary.
+    without = by_hit.filter(pl.col("hit_ratio_from") == 0).select("input_tokens_from", without_s="ttft_p50_s")
+    hit = by_hit.filter(pl.col("hit_ratio_from") > 0, pl.col("saved_s").is_not_null()).join(without, on="input_tokens_from")
     weight = pl.col("requests") / pl.col("requests").sum()
     row = hit.select(
         pl.col("requests").sum(),
         saved_s=(weight * pl.col("saved_s")).sum(),
-        without_s=(weight * (pl.col("saved_s") + pl.col("ttft_p50_s"))).sum(),
+        without_s=(weight * pl.col("without_s")).sum(),
     ).row(0, named=True)
     known = row["requests"] > 0
     return {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from llmtrace.schema import failed
+from llmtrace.schema import failed, streamed
 from llmtrace.summaries import histogram, hit_cells, hit_lengths, hits, keys, parameters
 from llmtrace.summaries.accumulator import Counter, Tables
 
@@ -115,7 +115,7 @@ def _ttft_s(piece: pl.DataFrame) -> npt.NDArray[np.float64]:
     """The TTFT of each request, 0 where it is not known, or where the request did not stream: then it is the duration."""
     column = piece["ttft_s"]
     if not piece["stream"].all():
-        column = piece.select(pl.when(pl.col("stream").fill_null(value=True)).then("ttft_s")).to_series()
+        column = piece.select(pl.when(streamed()).then("ttft_s")).to_series()
     return (column.fill_null(0.0) if column.null_count() else column).to_numpy()
 
 

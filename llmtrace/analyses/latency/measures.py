@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 from numba import njit
 
-from llmtrace.schema import failed, succeeded
+from llmtrace.schema import failed, streamed, succeeded
 from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.frames import series_of
 from llmtrace.summaries.keys import key
@@ -76,11 +76,10 @@ PANELS: Mapping[str, Panel] = {
 LEFT_OUT = ("zero_ttft", "zero_duration", "late_ttft", "too_long")
 """What keeps a latency out of numbers, or is cut."""
 
-_DID_STREAM = pl.col("stream").fill_null(value=True)
 NEEDS: Mapping[str, pl.Expr] = {
     "timestamp": pl.col("timestamp").to_physical(),
     **{name: pl.when(succeeded()).then(name).fill_null(-1).alias(name) for name in ("input_tokens", "output_tokens")},
-    "ttft_s": pl.when(succeeded() & _DID_STREAM).then("ttft_s").fill_null(float("nan")),
+    "ttft_s": pl.when(succeeded() & streamed()).then("ttft_s").fill_null(float("nan")),
     "duration_s": pl.when(succeeded()).then("duration_s").fill_null(float("nan")),
     "model": pl.col("model"),
     "model_key": key("model"),
@@ -112,7 +111,7 @@ def counts(part: pl.LazyFrame) -> pl.LazyFrame:
         "known_ttft": succeeded() & pl.col("ttft_s").is_not_null(),
         "known_duration": succeeded() & pl.col("duration_s").is_not_null(),
         "known_instance": pl.col("instance").is_not_null(),
-        "not_streamed": succeeded() & ~_DID_STREAM & pl.col("ttft_s").is_not_null(),
+        "not_streamed": succeeded() & ~streamed() & pl.col("ttft_s").is_not_null(),
     }
     return part.select(
         pl.len().cast(pl.Int64).alias("requests"), *(flag.sum().cast(pl.Int64).alias(name) for name, flag in flags.items())
