@@ -60,8 +60,8 @@ def bounded(part: Part, frame: pl.DataFrame) -> None:
     Raises:
         InputError: if one is not: its source is damaged where no reader notices.
     """
-    edges = frame["timestamp"].gather([0, frame.height - 1] if frame.height else [])
-    if not edges.is_between(part.interval.start, part.interval.end, closed="left").all():
+    times, within = frame["timestamp"], part.interval
+    if frame.height and not within.start <= times.item(0) <= times.item(frame.height - 1) < within.end:
         names = ", ".join(entry.source.name for entry in part.opened)
         raise InputError(
             f"{names}: there are times beyond those that the file's own statistics give",

@@ -97,8 +97,9 @@ class Part:
         that nothing is parsed twice.
         """
         names = _in_schema_order({*columns, "timestamp", *self.filter_columns})
-        nothing = pl.LazyFrame(schema={name: COLUMNS[name].dtype for name in names})
-        frames = [self._read(group, names) for group in self._groups()] or [nothing]
+        frames = [self._read(group, names) for group in self._groups()]
+        if not frames:
+            return pl.LazyFrame(schema={name: COLUMNS[name].dtype for name in names})
         return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
 
     def keep(self, read: pl.LazyFrame, columns: Collection[str], *, within_input: bool = False) -> pl.LazyFrame:

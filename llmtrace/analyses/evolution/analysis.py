@@ -23,7 +23,6 @@ from llmtrace.summaries.user_medians import medians
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from concurrent.futures import Future
     from datetime import datetime
 
     import polars as pl
@@ -126,31 +125,24 @@ class Evolution:
     def finish(self, state: State) -> Result:
         """The result: what stands out as scalars, and as the main table `active`, a row per period."""
         covered, periods = span.read(state["span"]), self._periods()
-        grid = Grid.of(covered, periods)
+        grid, users = Grid.of(covered, periods), state["users"]
         with ThreadPoolExecutor(2) as pool:
             # Kernels and plans that need no lock, beside what mostly does.
-            found_medians, found_lengths = pool.submit(_medians, state["users"]), pool.submit(_lengths, state, grid)
-            return self._told(state, covered, grid, (found_medians, found_lengths))
-
-    def _told(
-        self, state: State, covered: span.Span, grid: Grid, beside: tuple[Future[tuple[Floats, Floats]], Future[State]]
-    ) -> Result:
-        found_medians, found_lengths = beside
-        models, users, periods = mix.totals(state), state["users"], self._periods()
-        top = mix.top_models(models, self.top)
-        seen = first_seen(users["key"].to_numpy(), users["first_us"].to_numpy(), periods, self.cohorts)
-        known = People.of(users, habits.over(state, parts.models_of(state)), periods.floor(seen.times_us), grid)
-        moved = people.moves(known)
-        tables = {
-            "active": overview.active(mix.by_period(models, grid), people.active(known), grid),
-            "model_share": mix.model_share(models, grid, top),
-            "tokens_by_month": found_lengths.result()["tokens_by_month"],
-            "cohorts": people.cohorts(known, found_medians.result()),
-            "retention": people.retention(known),
-            "switching": people.switching(moved, grid),
-            "transitions": people.transitions(moved, parts.names_of(state), top),
-            "drift": found_lengths.result()["drift"],
-        }
+            found_medians, found_lengths = pool.submit(_medians, users), pool.submit(_lengths, state, grid)
+            models = mix.totals(state)
+            top = mix.top_models(models, self.top)
+            seen = first_seen(users["key"].to_numpy(), users["first_us"].to_numpy(), periods, self.cohorts)
+            known = People.of(users, habits.over(state, parts.models_of(state)), periods.floor(seen.times_us), grid)
+            turns = pool.submit(_turns, known, state, top)
+            tables = {
+                "active": overview.active(mix.by_period(models, grid), people.active(known), grid),
+                "model_share": mix.model_share(models, grid, top),
+                "tokens_by_month": found_lengths.result()["tokens_by_month"],
+                "cohorts": people.cohorts(known, found_medians.result()),
+                "retention": people.retention(known),
+                **turns.result(),
+                "drift": found_lengths.result()["drift"],
+            }
         return Result(
             command=self.name,
             parameters=self._described(),
@@ -182,6 +174,15 @@ def _lengths(state: State, grid: Grid) -> State:
     """The tables of how long requests are."""
     found = {column: lengths.Lengths(state, column, grid) for column in parts.COLUMNS}
     return {"tokens_by_month": lengths.tokens_by_month(found, grid), "drift": lengths.drift(found, grid)}
+
+
+def _turns(known: People, state: State, top: Sequence[str]) -> State:
+    """The tables of how users turn from one model to another."""
+    moved = people.moves(known)
+    return {
+        "switching": people.switching(moved, known.grid),
+        "transitions": people.transitions(moved, parts.names_of(state), top),
+    }
 
 
 class _Store(Accumulator["State"]):
