@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -25,14 +26,13 @@ from llmtrace.summaries.tallies import ranked
 from llmtrace.summaries.visits import SHARDS, arrange, pieces, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from llmtrace.summaries.interning import Ids, Integers, Keys
-    from llmtrace.summaries.visits import Piece, Table, Visits
+    from llmtrace.summaries.visits import Piece, Rows, Visits
 
     Tables = dict[str, pl.DataFrame]
 
-_Outcome = TypeVar("_Outcome")
 _Closed = TypeVar("_Closed")
 _Counts = TypeVar("_Counts")
 _Added_contra = TypeVar("_Added_contra", contravariant=True)
@@ -40,7 +40,7 @@ _Shard = TypeVar("_Shard")
 
 __all__ = ["GROUP_REQUESTS", "INNER_SCHEMA", "MOST_WAITING", "NO_INNER", "Follower", "Following", "Shard"]
 
-MOST_WAITING = 1 << 22
+MOST_WAITING = 7 << 20
 """Requests of a state that has them as they came, at most."""
 GROUP_REQUESTS = 1 << 15
 """So few requests are not worth a group of shards of their own."""
@@ -193,40 +193,40 @@ class _Keys:
         numbered = [(visits, self._numbered(inner)) for visits, inner in parts]
         given = [(*piece, numbers) for visits, numbers in numbered for piece in pieces(visits)]
 
-        def work(groups: Sequence[int]) -> list[Any]:
+        def work(groups: Iterable[int]) -> list[Any]:
             counts = [follower.counts() for follower in self._followers]
             for group in groups:
-                self._follow(group, [self._piece(group, *piece) for piece in given], counts)
+                self._follow(group, [(self._piece(group, rows, edges), numbers) for rows, edges, numbers in given], counts)
             return counts
 
-        counted = zip(self._counts, *self._in_threads(work), strict=True)
+        # Whoever is done with one takes the next, the largest first: one busy key can have most of the requests.
+        largest = iter(self._largest_first([edges for _, edges, _ in given]))
+        counted = zip(self._counts, *self._pool.map(work, [largest] * self._threads), strict=True)
         self._counts = [follower.added_up(some) for follower, some in zip(self._followers, counted, strict=True)]
 
     def tables(self) -> list[Any]:
         """The table `inner` and the tables of each follower; with that it ends."""
         order, ranks = ranked(self._inner.keys)
 
-        def work(groups: Sequence[int]) -> list[list[Any]]:
-            return [self._closed(group, ranks) for group in groups]
-
-        closed = [found for some in self._in_threads(work) for found in some]
+        closed = list(self._pool.map(partial(self._closed, ranks=ranks), range(self._groups)))
         self._pool.shutdown()
         inner = pl.DataFrame({"key": self._inner.keys[order], "requests": self._requests[order]})
         found = zip(self._followers, zip(*closed, strict=True), self._counts, strict=True)
         return [inner, *(follower.tables(own, counts) for follower, own, counts in found)]
 
-    def _in_threads(self, work: Callable[[Sequence[int]], _Outcome]) -> list[_Outcome]:
-        """Give each thread some groups to work on, all of them in order: what it makes of them."""
-        return list(self._pool.map(work, np.array_split(range(self._groups), self._threads)))
+    def _largest_first(self, edges: Sequence[Integers]) -> list[int]:
+        """The groups in the order of how many visits they get."""
+        ends = sum((own[:: SHARDS // self._groups] for own in edges), np.zeros(self._groups + 1, np.int64))
+        order: list[int] = np.argsort(-np.diff(ends), kind="stable").tolist()
+        return order
 
-    def _piece(self, group: int, arrivals: Table, what: Table, edges: Integers, numbers: Ids) -> Piece:
+    def _piece(self, group: int, rows: Rows, edges: Integers) -> Rows:
         """The part of a piece that belongs to a group."""
         shards = SHARDS // self._groups
-        own = slice(edges[group * shards], edges[(group + 1) * shards])
-        return arrivals[own], what[own], numbers
+        return rows.between(int(edges[group * shards]), int(edges[(group + 1) * shards]))
 
     def _follow(self, group: int, given: Sequence[Piece], counts: Sequence[Any]) -> None:
-        given = [piece for piece in given if len(piece[0])]
+        given = [piece for piece in given if piece[0].keys.size]
         if given:
             visits = arrange(self._outer[group], given)
             self._outer[group] = visits.keys

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from llmtrace.summaries.groups import Integers
     from llmtrace.summaries.interning import Ids, Keys
     from llmtrace.summaries.months import Tables
-    from llmtrace.summaries.trails import Limits
+    from llmtrace.summaries.trails import Limits, Positive
     from llmtrace.summaries.ttl import CellArray
     from llmtrace.summaries.visits import Table, Visits
 
@@ -93,20 +93,21 @@ class _Shard:
         before, starts, stops = visits.before, visits.offsets[:-1], visits.offsets[1:]
         self._requests = moved(self._requests, before, 0) + np.diff(visits.offsets)
         self._edges = moved(self._edges, before, _NEVER)
+        positive = moved(self._trails.positive, before, 0)
         while (first_us := _earliest(visits.table, starts, stops)) < _LATEST:
             if first_us >= self._end_us:
-                self._end(visits.keys, before, counts[0])
+                self._end(visits.keys, positive, counts[0])
                 self._begin(first_us, before.size)
-                before = np.arange(before.size)
+                positive = self._trails.positive
             ends = _reached(visits.table, starts, stops, self._end_us)
             cells = _ROOM.array("cells", len(visits.table) + 1, np.uint32)
             ends_of_cells, size = _follow(visits.table, starts, ends, self._edges, cells)
-            self._trails = trail_growth.grown(self._trails, before, (ends_of_cells, cells[:size]), self._limits)
-            before, starts = np.arange(before.size), ends
+            self._trails = self._trails.grown(positive, (ends_of_cells, cells[:size]), self._limits)
+            positive, starts = self._trails.positive, ends
 
     def closed(self, keys: Keys) -> Closed:
         """What the tables say of them, the keys being these."""
-        edges = [month for month in (self._first, self._month(keys, np.arange(keys.size))) if month]
+        edges = [month for month in (self._first, self._month(keys, self._trails.positive)) if month]
         return months.visitors(keys, self._requests), edges
 
     def _begin(self, time_us: int, keys: int) -> None:
@@ -114,25 +115,26 @@ class _Shard:
         self._start_us, self._end_us = months.around(time_us)
         self._edges, self._trails = np.full((keys, 2), _NEVER), trail_growth.none(keys)
 
-    def _end(self, keys: Keys, before: Integers, over: list[Month]) -> None:
+    def _end(self, keys: Keys, positive: Positive, over: list[Month]) -> None:
         """Keep the first month, and put others among those that are over."""
-        month = self._month(keys, before)
+        month = self._month(keys, positive)
         if self._first and month:
             over.append(month)
         self._first = self._first or month
 
-    def _month(self, keys: Keys, before: Integers) -> Month | None:
+    def _month(self, keys: Keys, positive: Positive) -> Month | None:
         """The latest month, if there are requests in it.
 
         Args:
             keys: all keys.
-            before: per key its place in the trails.
+            positive: how many positive gaps each has in it.
         """
         here = self._edges[:, _LAST] != _NEVER
         if not here.any():
             return None
         first_us, last_us = (self._edges[here, field] for field in (_FIRST, _LAST))
-        trails = Trails(self._trails.positive[before[here]], self._trails.held, self._trails.profiles)
+        settled = self._trails.settled(self._limits)
+        trails = Trails(positive[here], settled.held, settled.profiles)
         return Month(self._start_us, keys[here], first_us, last_us, trails)
 
 

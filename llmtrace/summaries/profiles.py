@@ -158,3 +158,29 @@ def drain(dense: Dense, marks: Dense, target: Target, size: int) -> int:
             size += 1
         marks[word] = 0
     return size
+
+
+@njit(nogil=True, cache=True)
+def drain_into(known: Target, reach: tuple[int, int], dense: Dense, marks: Dense, target: Target, size: int) -> int:
+    """Move all counts out of the array likewise, added to those of known cells, which stand from one place up to another."""
+    (places, numbers), (one, end), (buckets, counts) = known, reach, target
+    for word in range(marks.size):
+        rest = marks[word]
+        while rest:
+            lowest = rest & (~rest + _ONE)
+            bucket = (word << 6) + (np.float64(lowest).view(np.int64) >> 52) - 1023
+            while one < end and places[one] < bucket:
+                buckets[size], counts[size] = places[one], numbers[one]
+                one, size = one + 1, size + 1
+            buckets[size], counts[size] = bucket, dense[bucket]
+            if one < end and places[one] == bucket:
+                counts[size] += numbers[one]
+                one += 1
+            dense[bucket] = 0
+            rest ^= lowest
+            size += 1
+        marks[word] = 0
+    while one < end:
+        buckets[size], counts[size] = places[one], numbers[one]
+        one, size = one + 1, size + 1
+    return size

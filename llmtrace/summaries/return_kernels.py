@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -21,63 +21,80 @@ if TYPE_CHECKING:
     from llmtrace.summaries.visits import Table
 
     Small = npt.NDArray[np.uint32]
+    Positive = npt.NDArray[np.uint16]
+    Marks = npt.NDArray[np.int32]
     Values = npt.NDArray[Any]
-    Edges = np.ndarray[tuple[int, int], np.dtype[np.int64]]
-    Counts = tuple[Integers, Sums]
+    Counts = tuple[Values, Sums]
+    Gaps = tuple[Integers, Small]
     Reach = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Ends: TypeAlias = "tuple[Integers, Values]"
 """Of each key the time and the tokens of a request."""
 
-__all__ = ["NEVER", "advance", "follow", "match", "number", "put", "renumber", "take_out"]
+__all__ = ["NEVER", "Pairs", "advance", "follow", "match", "no_pairs", "put", "renumber", "take_out"]
 
-FIRST, LAST, FIRST_INPUT, LAST_TOKENS = range(4)
-NO_KEY = (1 << 32) - 1
+_TIME, _TOKENS = range(2)
 _ROOM = Room()
 NEVER = np.iinfo(np.int64).min
 """The last arrival of a key that has had none."""
 
 
-def number(table: Table, offsets: Integers, counts: Small, inner: Small, distinct: int) -> tuple[Small, Integers, Small, Small]:
-    """Number the pairs of outer and inner keys: those known before, and then in the order of first visits.
+class Pairs(NamedTuple):
+    """Pairs of outer and inner keys, outer key by outer key.
 
-    Args:
-        table: visits by outer key.
-        offsets: where those of each outer key begin, and the number of all.
-        counts: how many pairs each outer key has before.
-        inner: the inner key of each of these pairs, outer key by outer key.
-        distinct: all inner keys are below it, except for `NO_INNER`, with which a visit belongs to no pair.
-
-    Returns:
-        The pair of each visit, `NO_KEY` where there is none; per pair its place before, -1 if it is new; its inner key; how many
-        pairs each outer key has.
+    Attributes:
+        counts: how many each outer key has.
+        inner: the inner key of each.
+        latest: time and tokens of the last visit of each.
+        born: which of all pairs it was to be visited first.
+        positive: how many positive gaps it has, up to the limit of trails.
     """
-    pair_of, now = _ROOM.array("pair_of", len(table), np.uint32), np.empty(counts.size, np.uint32)
-    # One more than there can be: the last visit is written down as if it were that of a new pair.
-    most = inner.size + len(table) + 1
-    before, inner_now = _ROOM.array("before", most, np.int64), _ROOM.array("inner", most, np.uint32)
-    pairs = _number(table, offsets, (counts, inner), np.full(distinct, NOWHERE), (pair_of, now), (before, inner_now))
-    return pair_of, before[:pairs], inner_now[:pairs].copy(), now
+
+    counts: Small
+    inner: Small
+    latest: Table
+    born: Small
+    positive: Positive
 
 
-def follow(table: Table, pair_of: Small, before: Integers, edges: Edges, counts: Counts) -> tuple[Edges, tuple[Integers, Small]]:
-    """Follow each pair through its visits.
+def follow(
+    table: Table, groups: tuple[Integers, Integers], known: Pairs, distinct: int, counts: Counts
+) -> tuple[Pairs, Table, Gaps]:
+    """Follow pairs through their visits.
 
     Args:
         table: visits by outer key.
-        pair_of: the pair of each.
-        before: per pair its place before.
-        edges: of each pair before `FIRST`, `LAST`, `FIRST_INPUT` and `LAST_TOKENS`.
+        groups: where those of each outer key begin, and the number of all; per outer key its place before, -1 for new ones.
+        known: the pairs before.
+        distinct: all inner keys are below it, except for `NO_INNER`, with which a visit belongs to no pair.
         counts: to which gaps are added: how many have each cell, and the sums of `ttl`.
 
     Returns:
-        The edges of each pair; pair by pair, where the cells of its positive gaps end, and these.
+        The pairs, of each outer key those known before and then new ones in the order of first visits, with as many positive gaps
+        as they had before; time and input tokens of the first visit of each new pair, in the order of birth; pair by pair, where
+        the cells of further positive gaps end, and these, which are the thread's own until it follows others.
     """
-    now, found = np.empty((before.size, edges.shape[1]), np.int64), _ROOM.array("found", pair_of.size, np.uint32)
-    ends, cells = np.zeros(before.size, np.int64), _ROOM.array("cells", pair_of.size, np.uint32)
-    _move(edges, before, now)
-    _follow(table, pair_of, now, *counts, found, ends)
-    return now, (ends, cells[: _by_pair(found, pair_of, ends, cells)])
+    (offsets, before), visits = groups, np.diff(groups[0])
+    fresh, longest = int(np.minimum(visits, distinct).sum()), int(visits.max(initial=0))
+    now = Pairs(np.empty(before.size, np.uint32), *_columns(known.inner.size + fresh))
+    firsts, starts = _ROOM.array("firsts", (fresh, 2), np.int64), np.append(0, np.cumsum(known.counts, dtype=np.int64))
+    further = _ROOM.array("ends", now.inner.size, np.int64), _ROOM.array("cells", len(table), np.uint32)
+    scratch = _ROOM.array("found", longest, np.uint32), _ROOM.array("whose", longest, np.uint32)
+    work = np.full(distinct, NOWHERE, np.int32), *scratch
+    size, cells = _follow(table, (offsets, before, starts), known, (now, firsts), further, work, counts)
+    for column in now[1:]:
+        column.resize((size, *column.shape[1:]), refcheck=False)
+    return now, firsts[: size - known.inner.size].copy(), (further[0][:size], further[1][:cells])
+
+
+def no_pairs() -> Pairs:
+    """Pairs of no outer key."""
+    return Pairs(np.empty(0, np.uint32), *_columns(0))
+
+
+def _columns(pairs: int) -> tuple[Small, Table, Small, Positive]:
+    """All columns of so many pairs but `counts`, of any content."""
+    return np.empty(pairs, np.uint32), np.empty((pairs, 2), np.int64), np.empty(pairs, np.uint32), np.empty(pairs, np.uint16)
 
 
 def match(inner: Small, begins: Reach, ends: Reach, distinct: int) -> tuple[Small, Small]:
@@ -141,77 +158,105 @@ def advance(firsts: Ends, lasts: Ends, places: Small, earliest: Ends, latest: En
 
 
 @njit(nogil=True, cache=True)
-def _number(
+def _follow(
     table: Table,
-    offsets: Integers,
-    known: tuple[Small, Small],
-    latest: Integers,
-    numbers: tuple[Small, Small],
-    pairs_now: tuple[Integers, Small],
+    groups: tuple[Integers, Integers, Integers],
+    known: Pairs,
+    targets: tuple[Pairs, Table],
+    further: Gaps,
+    work: tuple[Marks, Small, Small],
+    counts: Counts,
+) -> tuple[int, int]:
+    """Write the pairs as they are now, one outer key after the other: how many there are, and how many further gaps.
+
+    `groups` has besides where the pairs of each outer key began. `work` takes the pair of each inner key, and of each visit of an
+    outer key the cell of the gap before it and its pair.
+    """
+    (offsets, before, starts), (now, firsts), (marks, found, whose) = groups, targets, work
+    size, cells, births = 0, 0, 0
+    for outer in range(before.size):
+        start, visits = size, table[offsets[outer] : offsets[outer + 1]]
+        if before[outer] >= 0:
+            size = _move(known, starts[before[outer]], starts[before[outer] + 1], now, size, marks)
+            further[0][start:size] = 0
+        reach = start, size, known.inner.size + births
+        end = _visit(visits, reach, marks, (now, firsts[births:]), further[0], (found, whose), counts)
+        size, births = end, births + end - size
+        cells = _by_pair(found, whose[: len(visits)], start, size, further, cells)
+        now.counts[outer] = size - start
+    return size, cells
+
+
+@njit(nogil=True, cache=True)
+def _move(known: Pairs, start: int, end: int, now: Pairs, size: int, marks: Marks) -> int:
+    """Write the pairs of an outer key down, and where that of each inner key stands: how far all reach then."""
+    for pair in range(start, end):
+        marks[known.inner[pair]] = size
+        now.inner[size], now.born[size], now.positive[size] = known.inner[pair], known.born[pair], known.positive[pair]
+        now.latest[size, _TIME], now.latest[size, _TOKENS] = known.latest[pair, _TIME], known.latest[pair, _TOKENS]
+        size += 1
+    return size
+
+
+@njit(nogil=True, cache=True)
+def _visit(
+    visits: Table,
+    reach: tuple[int, int, int],
+    marks: Marks,
+    targets: tuple[Pairs, Table],
+    more: Integers,
+    scratch: tuple[Small, Small],
+    counts: Counts,
 ) -> int:
-    (counts, inner), (pair_of, counts_now), (before, inner_now) = known, numbers, pairs_now
-    pairs, old = 0, 0
-    for outer in range(counts.size):
-        start = pairs
-        for _ in range(counts[outer]):
-            latest[inner[old]] = pairs
-            before[pairs], inner_now[pairs] = old, inner[old]
-            pairs, old = pairs + 1, old + 1
-        for row in range(offsets[outer], offsets[outer + 1]):
-            one = table[row, INNER]
-            if one == NO_INNER:
-                pair_of[row] = NO_KEY
-                continue
-            # Written for every visit, and kept where the pair is new: without a branch, which keys that come back at random would
-            # make costly.
-            before[pairs], inner_now[pairs] = NOWHERE, one
-            is_new = latest[one] < start
-            latest[one] = pairs if is_new else latest[one]
-            pair_of[row] = latest[one]
-            pairs += is_new
-        counts_now[outer] = pairs - start
-    return pairs
+    """Follow the pairs of an outer key: how far they reach with new ones.
 
-
-@njit(nogil=True, cache=True)
-def _move(edges: Edges, before: Integers, now: Edges) -> None:
-    """Write the edges of pairs where they stand now."""
-    for pair in range(before.size):
-        if before[pair] >= 0:
-            for field in range(4):
-                now[pair, field] = edges[before[pair], field]
+    Args:
+        visits: those of the outer key.
+        reach: from where its pairs stand, up to where, and how many have been born before.
+        marks: the pair of each inner key; one from before where those of the outer key stand is another's.
+        targets: takes the pairs; takes the first visits of those that are born.
+        more: how many positive gaps each pair has.
+        scratch: takes the cell of the gap before each visit, 0 where there is none, and its pair, counted from its first.
+        counts: what gaps are added to.
+    """
+    (start, known, born), (now, firsts), (found, whose), (gaps, sums) = reach, targets, scratch, counts
+    size = known
+    for row in range(len(visits)):
+        one, time = visits[row, INNER], visits[row, TIME]
+        found[row] = 0
+        if one == NO_INNER:
+            continue
+        pair = np.int64(marks[one])
+        if pair < start:
+            pair = np.int64(size)
+            marks[one] = pair
+            now.inner[pair], now.born[pair], now.positive[pair], more[pair] = one, born + size - known, 0, 0
+            firsts[size - known, _TIME], firsts[size - known, _TOKENS] = time, visits[row, INPUT]
+            size += 1
         else:
-            now[pair, LAST] = NEVER
+            cell = ttl.add(sums, time - now.latest[pair, _TIME], visits[row, INPUT], now.latest[pair, _TOKENS])
+            gaps[cell] += 1
+            more[pair] += cell > 0
+            found[row], whose[row] = cell, pair - start
+        now.latest[pair, _TIME], now.latest[pair, _TOKENS] = time, visits[row, TOKENS]
+    return size
 
 
 @njit(nogil=True, cache=True)
-def _follow(table: Table, pair_of: Small, edges: Edges, gaps: Integers, sums: Sums, found: Small, positive: Integers) -> None:
-    """Write the cell of the gap before each visit, 0 where there is none, and count the positive gaps of each pair."""
-    for row in range(pair_of.size):
-        cell, pair, time, input_tokens = 0, np.uint64(pair_of[row]), table[row, TIME], table[row, INPUT]
-        if pair != NO_KEY:
-            if edges[pair, LAST] == NEVER:
-                edges[pair, FIRST], edges[pair, FIRST_INPUT] = time, input_tokens
-            else:
-                cell = ttl.add(sums, time - edges[pair, LAST], input_tokens, edges[pair, LAST_TOKENS])
-                gaps[cell] += 1
-                positive[pair] += cell > 0
-            edges[pair, LAST], edges[pair, LAST_TOKENS] = time, table[row, TOKENS]
-        found[row] = cell
+def _by_pair(found: Small, whose: Small, start: int, end: int, further: Gaps, reach: int) -> int:
+    """Write the cells of an outer key's positive gaps pair by pair: how far the cells of all reach then.
 
-
-@njit(nogil=True, cache=True)
-def _by_pair(found: Small, pair_of: Small, ends: Integers, cells: Small) -> int:
-    """Write the cells of positive gaps pair by pair: how many; `ends` has how many of each pair, and then where these end."""
-    total = 0
-    for pair in range(ends.size):
-        ends[pair], total = total, total + ends[pair]
-    for row in range(found.size):
+    Where those of a pair end takes the place of how many there are.
+    """
+    ends, cells = further
+    for pair in range(start, end):
+        ends[pair], reach = reach, reach + ends[pair]
+    for row in range(whose.size):
         if found[row] > 0:
-            own = np.uint64(pair_of[row])
-            cells[np.uint64(ends[own])] = found[row]
+            own = start + np.int64(whose[row])
+            cells[ends[own]] = found[row]
             ends[own] += 1
-    return total
+    return reach
 
 
 @njit(nogil=True, cache=True)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from llmtrace.summaries import cells, return_kernels, returns, trail_growth, ttl
-from llmtrace.summaries.visits import moved
+from llmtrace.summaries.frames import stacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,26 +43,29 @@ class Returns:
 
     def counts(self) -> Counts:
         """No gaps, and no sums over them."""
-        return np.zeros(ttl.CELLS, np.int64), ttl.no_sums()
+        return np.zeros(ttl.CELLS, np.uint32), ttl.no_sums()
 
     def added_up(self, counts: Sequence[Counts]) -> Counts:
         """All gaps, and the sums over them."""
         gaps, sums = zip(*counts, strict=True)
-        return np.sum(gaps, axis=0), ttl.added_up(sums)
+        return np.stack(gaps).sum(axis=0, dtype=np.int64), ttl.added_up(sums)
 
     def closed(self, keys: Keys, shard: _Shard, ranks: Ids) -> Tables:
         """The tables of the keys of a shard."""
         return shard.tables(keys, ranks)
 
     def tables(self, closed: Sequence[Tables], counts: Counts) -> Tables:
-        """The tables of all shards."""
+        """The tables of all shards, which lose theirs."""
         none = returns.nothing()
         starts = np.cumsum([0, *(tables["pairs"].height for tables in closed)])
         placed = [
             {**tables, "excess": tables["excess"].with_columns(pl.col("pair") + int(start))}
             for tables, start in zip(closed, starts, strict=False)
         ]
-        whole = {name: pl.concat([none[name], *(one[name] for one in placed)], how="vertical_relaxed") for name in _OF_SHARDS}
+        frames = {name: [none[name], *(one[name] for one in placed)] for name in _OF_SHARDS}
+        whole = {name: pl.concat(frames.pop(name)) for name in ("outer", "pairs", "excess")}
+        # What is looked at as one array, time and again, is made one.
+        whole |= {name: stacked(some) for name, some in frames.items()}
         gaps, sums = counts
         return {**whole, "cells": returns.counted(gaps), "weights": ttl.weights(sums)}
 
@@ -79,24 +82,29 @@ class _Shard:
     """The keys of a shard, outer key by outer key, in the order of their first requests."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._counts, self._inner, self._edges = np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty((0, 4), np.int64)
-        self._trails = trail_growth.none()
+        self._limits, self._pairs, self._trails = limits, return_kernels.no_pairs(), trail_growth.none()
+        self._firsts = [np.empty((0, 2), np.int64)]
 
     def follow(self, visits: Visits, inner: int, counts: Counts) -> None:
         """Follow the keys through further requests."""
-        table, own = visits.table, moved(self._counts, visits.before, 0)
-        pair_of, before, self._inner, self._counts = return_kernels.number(table, visits.offsets, own, self._inner, inner)
-        self._edges, further = return_kernels.follow(table, pair_of, before, self._edges, counts)
-        self._trails = trail_growth.grown(self._trails, before, further, self._limits)
+        groups, known = (visits.offsets, visits.before), self._pairs._replace(positive=self._trails.positive)
+        self._pairs, firsts, further = return_kernels.follow(visits.table, groups, known, inner, counts)
+        self._firsts.append(firsts)
+        self._trails = self._trails.grown(self._pairs.positive, further, self._limits)
 
     def tables(self, keys: Keys, ranks: Ids) -> Tables:
         """What the tables say of them: the outer keys are these, `ranks` has the place of each inner one."""
-        first_us, last_us, *tokens = (one.copy() for one in self._edges.T)
-        columns: dict[str, npt.NDArray[np.integer[Any]]] = {"inner": ranks[self._inner], "first_us": first_us, "last_us": last_us}
+        trails = self._trails.settled(self._limits)
+        firsts, born, latest = np.concatenate(self._firsts), self._pairs.born, self._pairs.latest
+        columns: dict[str, npt.NDArray[np.integer[Any]]] = {
+            "inner": ranks[self._pairs.inner],
+            "first_us": firsts[born, 0],
+            "last_us": latest[:, 0].copy(),
+        }
+        tokens = [firsts[born, 1], latest[:, 1]]
         return {
-            "outer": pl.DataFrame({"key": keys, "pairs": self._counts}),
-            **returns.pairs(columns, tokens, self._trails),
-            "held": pl.DataFrame({"cell": self._trails.held}),
-            "profiles": pl.DataFrame(cells.lists(self._trails.profiles, "buckets")),
+            "outer": pl.DataFrame({"key": keys, "pairs": self._pairs.counts}),
+            **returns.pairs(columns, tokens, trails),
+            "held": pl.DataFrame({"cell": trails.held}),
+            "profiles": pl.DataFrame(cells.lists(trails.profiles, "buckets")),
         }

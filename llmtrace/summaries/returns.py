@@ -36,7 +36,7 @@ from llmtrace.summaries.trails import Trails
 from llmtrace.summaries.united import Unions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Tables = dict[str, pl.DataFrame]
     Values = npt.NDArray[np.integer[Any]]
 
-__all__ = ["SCHEMAS", "combine", "counted", "nothing", "pairs", "released", "tokens_of", "trails_of"]
+__all__ = ["SCHEMAS", "combine", "counted", "nothing", "pairs", "released", "slices", "tokens_of", "trails_of"]
 
 _PAIRS: Mapping[str, pl.DataType] = {
     "inner": pl.UInt32(),
@@ -138,6 +138,14 @@ class _Keys:
         return cls(outer, inner, counts, numbers, renumbered, [places[start:end] for start, end in pairwise(borders)])
 
 
+def slices(state: Tables, keys: int) -> Iterator[Tables]:
+    """The tables `pairs` and `excess` of so many keys at a time."""
+    row = pl.col("pair")
+    for start in range(0, state["pairs"].height, keys):
+        excess = state["excess"].filter(row >= start, row < start + keys).with_columns(row - start)
+        yield {"pairs": state["pairs"][start : start + keys], "excess": excess}
+
+
 def tokens_of(state: Tables) -> list[Values]:
     """Input tokens of the first and tokens of the last request of each key: in 32 bits, or in 64 if there is an excess."""
     names, excess = ("first_input_tokens", "last_tokens"), state["excess"]
@@ -215,7 +223,7 @@ def _offsets(counts: pl.Series) -> Integers:
     return offsets
 
 
-def counted(gaps: Integers) -> pl.DataFrame:
+def counted(gaps: Values) -> pl.DataFrame:
     """The table `cells` from the gaps of every cell."""
     there = np.flatnonzero(gaps)
     return pl.DataFrame({"cell": there, "gaps": gaps[there]}, dict(SCHEMAS["cells"]))

@@ -1,14 +1,19 @@
-"""Trails to which the gaps of further requests are added (see `trails`)."""
+"""Trails to which the gaps of further requests are added again and again (see `trails`).
+
+To add to a histogram is to write all of it anew. So the last gaps of a key that has one are held as those of keys with few gaps
+are, and counted once there are many.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from llmtrace.summaries.gaps import NOWHERE
-from llmtrace.summaries.profiles import BUCKET_OF_CELL, DENSE, drain, largest, pour
+from llmtrace.summaries.profiles import BUCKET_OF_CELL, DENSE, drain_into, largest, pour
 from llmtrace.summaries.room import Room
 from llmtrace.summaries.trails import Trails
 
@@ -22,104 +27,153 @@ if TYPE_CHECKING:
     from llmtrace.summaries.ttl import CellArray
 
     Histograms = tuple[Integers, npt.NDArray[np.uint16], npt.NDArray[np.uint32 | np.uint64]]
+    Work = tuple[Dense, Dense]
+    Further = tuple[Integers, CellArray]
 
-__all__ = ["grown", "none"]
+__all__ = ["Growing", "none"]
+
+MOST_LAST = 1 << 10
+"""So many gaps of a key with a histogram are counted at once."""
 
 _ONE = np.uint64(1)
 _ROOM = Room()
 
 
-def none(keys: int = 0) -> Trails:
+@dataclass(frozen=True)
+class Growing:
+    """Trails that grow.
+
+    Attributes:
+        positive: per key its positive gaps; the limit of trails stands for more, too.
+        last: key by key, how many gaps of those with histograms are held.
+        held: key by key and in order of time, the cells of gaps that are not in histograms.
+        profiles: key by key, the histograms; empty rows if there are none.
+    """
+
+    positive: Positive
+    last: Positive
+    held: CellArray
+    profiles: Cells
+
+    def grown(self, before: Positive, further: Further, limits: Limits) -> Growing:
+        """The trails of keys after further requests.
+
+        Args:
+            before: per key how many positive gaps it had; between those that are known, in their order, may be others with none.
+            further: key by key, where the cells of further positive gaps end, and these, in order of time.
+            limits: how trails are kept.
+        """
+        return self._with(before, further, limits, MOST_LAST)
+
+    def settled(self, limits: Limits) -> Trails:
+        """The trails as they are, with every gap where it belongs."""
+        further = np.zeros(self.positive.size, np.int64), np.empty(0, np.uint32)
+        whole = self._with(self.positive, further, limits, 1)
+        return Trails(whole.positive, whole.held, whole.profiles)
+
+    def _with(self, before: Positive, further: Further, limits: Limits, most_last: int) -> Growing:
+        """The trails after further requests; so many gaps of a key with a histogram are counted in it."""
+        (offsets, buckets, counts), room = self.profiles, self.held.size + further[1].size
+        is_wide = largest(self.profiles) + room >> 32
+        histograms = offsets, buckets, counts.astype(np.uint64 if is_wide else np.uint32, copy=False)
+        given = _Given(self.last, self.held, histograms, before, *further)
+        target = _target(before.size, room, buckets.size + room if limits.profiled else 0, histograms[2].dtype)
+        work = np.zeros(DENSE, np.uint64), np.zeros(DENSE // 64, np.uint64)
+        size, rows = _grow(given, _Bounds(limits.limit, most_last, limits.profiled), target, work)
+        ends, places, numbers = target.histograms
+        profiles: Cells = ends[: rows + 1].copy(), places[: ends[rows]].copy(), numbers[: ends[rows]].copy()
+        if is_wide and not largest(profiles) >> 32:
+            profiles = *profiles[:2], profiles[2].astype(np.uint32)
+        return Growing(target.positive, target.last[:rows].copy(), target.held[:size].copy(), profiles)
+
+
+class _Given(NamedTuple):
+    """Trails, as `Growing` has them, and what is added to them, as `grown` takes it."""
+
+    last: Positive
+    held: CellArray
+    histograms: Histograms
+    before: Positive
+    ends: Integers
+    cells: CellArray
+
+
+class _Target(NamedTuple):
+    """What takes trails, with room for as many cells as there can be."""
+
+    positive: Positive
+    last: Positive
+    held: CellArray
+    histograms: Histograms
+
+
+class _Bounds(NamedTuple):
+    """The limit of trails, how many gaps of a key with a histogram are counted at once, and whether there are histograms."""
+
+    limit: int
+    most_last: int
+    is_profiled: bool
+
+
+def none(keys: int = 0) -> Growing:
     """The trails of keys without gaps."""
-    return Trails(
-        np.zeros(keys, np.uint16), np.empty(0, np.uint32), (np.zeros(1, np.int64), np.empty(0, np.uint16), np.empty(0, np.uint32))
-    )
+    histograms = np.zeros(1, np.int64), np.empty(0, np.uint16), np.empty(0, np.uint32)
+    return Growing(np.zeros(keys, np.uint16), np.empty(0, np.uint16), np.empty(0, np.uint32), histograms)
 
 
-def grown(trails: Trails, before: Integers, further: tuple[Integers, CellArray], limits: Limits) -> Trails:
-    """The trails of keys after further requests.
-
-    Args:
-        trails: those of the keys that had requests before, in their order.
-        before: per key its place among those, ascending, or -1.
-        further: the cells of further positive gaps, key by key and in order of time, behind where those of each key end.
-        limits: how trails are kept.
-    """
-    ends, cells = further
-    many = largest(trails.profiles) + cells.size >> 32
-    offsets, buckets, counts = trails.profiles
-    histograms = offsets, buckets, counts.astype(np.uint64 if many else np.uint32, copy=False)
-    room = trails.held.size + cells.size
-    positive, held = np.empty(before.size, np.uint16), _ROOM.array("held", room, np.uint32)
-    most = buckets.size + room if limits.profiled else 0
-    wide = "wide" if many else "counts"
-    target = (
-        np.zeros(before.size + 1, np.int64),
-        _ROOM.array("buckets", most, np.uint16),
-        _ROOM.array(wide, most, histograms[2].dtype),
-    )
-    sides = (trails.positive, trails.held, histograms), (before, ends, cells)
-    work = np.zeros(DENSE, np.uint64), np.zeros(DENSE // 64, np.uint64)
-    kept, rows = _grow(*sides, (limits.limit, limits.profiled), (positive, held), target, work)
-    size = int(target[0][rows])
-    joined: Cells = target[0][: rows + 1].copy(), target[1][:size].copy(), target[2][:size].copy()
-    if many and not largest(joined) >> 32:
-        joined = *joined[:2], joined[2].astype(np.uint32)
-    return Trails(positive, held[:kept].copy(), joined)
+def _target(keys: int, held: int, counted: int, dtype: np.dtype[Any]) -> _Target:
+    """Room for so many keys, cells and cells of histograms; the thread's own but for what is of each key."""
+    numbers = _ROOM.array("wide" if dtype == np.uint64 else "counts", counted, dtype)
+    histograms = np.zeros(keys + 1, np.int64), _ROOM.array("buckets", counted, np.uint16), numbers
+    last, cells = _ROOM.array("last", keys, np.uint16), _ROOM.array("held", held, np.uint32)
+    return _Target(np.empty(keys, np.uint16), last, cells, histograms)
 
 
 @njit(nogil=True, cache=True)
-def _grow(
-    trails: tuple[Positive, CellArray, Histograms],
-    further: tuple[Integers, Integers, CellArray],
-    limits: tuple[int, bool],
-    few: tuple[Positive, CellArray],
-    many: Histograms,
-    work: tuple[Dense, Dense],
-) -> tuple[int, int]:
-    """Write trails that have grown: how many cells are held, and how many histograms there are.
-
-    `limits` has the limit of trails, and whether there are histograms.
-    """
-    (own, held, histograms), (before, ends, cells) = trails, further
-    limit, (positive, moved) = limits[0], few
-    # Where the cells, the histogram and the further cells of the next key begin, and where the next of either is written.
-    cell, row, start, size, rows = 0, 0, 0, 0, 0
+def _grow(given: _Given, bounds: _Bounds, target: _Target, work: Work) -> tuple[int, int]:
+    """Write trails that have grown: how many cells are held, and how many histograms there are."""
+    before, ends, held, moved, positive, limit = given.before, given.ends, given.held, target.held, target.positive, bounds.limit
+    # Where the cells, the histogram and the further cells of the next key begin, from where on cells have not been moved yet, and
+    # where the next of either is written.
+    cell, row, start, kept, size, rows = 0, 0, 0, 0, 0, 0
     for key in range(before.size):
-        count = int(own[before[key]]) if before[key] >= 0 else 0
-        end, total = cell + (count if count < limit else 0), count + ends[key] - start
-        positive[key] = min(total, limit)
-        if total < limit:
-            for one in range(cell, end):
-                moved[size] = held[one]
-                size += 1
-            for one in range(start, ends[key]):
-                moved[size] = cells[one]
-                size += 1
-        elif limits[1]:
-            whose = row if count >= limit else NOWHERE
-            _pour((histograms, whose), held[cell:end], cells[start : ends[key]], work, (many, np.int64(rows)))
+        count, end = int(before[key]), ends[key]
+        own = int(given.last[row]) if count >= limit else count
+        now = min(count + end - start, limit)
+        is_counted = now == limit and (own + end - start >= bounds.most_last or not bounds.is_profiled)
+        positive[key], cell = now, cell + own
+        if is_counted:
+            size, kept = _copy(held, kept, cell - own, moved, size), cell
+        elif end > start:
+            # All with nothing new are moved together with the next that has.
+            size, kept = _copy(held, kept, cell, moved, size), cell
+            size = _copy(given.cells, start, end, moved, size)
+        if now == limit:
+            begin, cut = (cell - own, start) if is_counted and bounds.is_profiled else (cell, end)
+            cells = held[begin:cell], given.cells[cut:end]
+            _count(given.histograms, row if count >= limit else NOWHERE, cells, work, target.histograms, rows)
+            target.last[rows] = 0 if is_counted else own + end - start
+            rows += 1
         row += count >= limit
-        rows += total >= limit
-        cell, start = end, ends[key]
-    return size, rows
+        start = end
+    return _copy(held, kept, cell, moved, size), rows
 
 
 @njit(nogil=True, cache=True)
-def _pour(
-    histogram: tuple[Histograms, int],
-    held: CellArray,
-    cells: CellArray,
-    work: tuple[Dense, Dense],
-    target: tuple[Histograms, np.int64],
+def _copy(cells: CellArray, start: int, end: int, target: CellArray, size: int) -> int:
+    """Write cells from `size` on: how far all reach then."""
+    for one in range(end - start):
+        target[np.uint64(size + one)] = cells[np.uint64(start + one)]
+    return size + end - start
+
+
+@njit(nogil=True, cache=True)
+def _count(
+    histograms: Histograms, row: int, cells: tuple[CellArray, CellArray], work: Work, target: Histograms, place: int
 ) -> None:
-    """Write the histogram of a key: that which it has, if any, with the cells that it held and further ones."""
-    ((starts, buckets, counts), row), (dense, marks), ((offsets, buckets_to, counts_to), place) = histogram, work, target
-    if row >= 0:
-        for one in range(starts[row], starts[row + 1]):
-            pour(int(buckets[one]), np.uint64(counts[one]), dense, marks)
-    for cell in held:
-        pour(int(BUCKET_OF_CELL[cell]), _ONE, dense, marks)
-    for cell in cells:
-        pour(int(BUCKET_OF_CELL[cell]), _ONE, dense, marks)
-    offsets[place + 1] = drain(dense, marks, (buckets_to, counts_to), offsets[place])
+    """Write a histogram, the one that stands in a row, if any, with the counts of cells added."""
+    for some in cells:
+        for cell in some:
+            pour(int(BUCKET_OF_CELL[cell]), _ONE, work[0], work[1])
+    reach = (histograms[0][row], histograms[0][row + 1]) if row >= 0 else (0, 0)
+    target[0][place + 1] = drain_into(histograms[1:], reach, work[0], work[1], target[1:], target[0][place])

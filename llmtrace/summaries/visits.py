@@ -3,12 +3,12 @@
 A shard has the keys that share their first bits: few enough that the requests of one, brought in the order of keys, stay in a
 processor's nearer caches. Shards in their order have keys in ascending order.
 
-In a table of visits a request is one row of two arrays of numbers. One array for each part of so many requests would be so large
-that the memory of it is got from the system anew for each, which takes longer than to fill it.
+In a table of visits a request is one row:
 
-    arrival     its outer key, as a signed number; arrival in microseconds since 1970
+    key         its outer key
+    time_us     arrival in microseconds since 1970
     what        the place of its inner key in a table of them; input tokens, 0 where not known; tokens of input and output, those
-                that are known, which stop at 2^63 - 1
+                that are known, which stop at 2^63 - 1; in 32 bits where all fit, as they do but in a damaged trace, else in 64
 
 Rows stand shard by shard, and in order of time within each. Requests of an unknown outer key are left out.
 """
@@ -16,7 +16,7 @@ Rows stand shard by shard, and in order of time within each. Requests of an unkn
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,7 @@ import pyarrow as pa
 from numba import njit
 
 from llmtrace.summaries.cells import frozen
-from llmtrace.summaries.frames import series_of
+from llmtrace.summaries.frames import frame_of, series_of
 from llmtrace.summaries.interning import Interner
 from llmtrace.summaries.keys import UNKNOWN
 from llmtrace.summaries.room import Room
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
     Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
     Columns = tuple[Keys, Ids, Integers, Integers, Integers]
-    Piece = tuple[Table, Table, Ids]
+    What = np.ndarray[tuple[int, int], np.dtype[np.integer[Any]]]
+    Piece = tuple["Rows", Ids]
 
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
@@ -51,6 +52,7 @@ __all__ = [
     "TIME",
     "TOKENS",
     "Chunk",
+    "Rows",
     "Table",
     "Visits",
     "added",
@@ -62,8 +64,8 @@ __all__ = [
 ]
 
 SHARDS = 64
-SCHEMA: Mapping[str, pl.DataType] = {"arrival": pl.Array(pl.Int64(), 2), "what": pl.Array(pl.Int64(), 3)}
-"""The columns of a table of visits."""
+SCHEMA: Mapping[str, pl.DataType] = {"key": pl.UInt64(), "time_us": pl.Int64(), "what": pl.Array(pl.UInt32(), 3)}
+"""The columns of a table of visits; `what` may have 64 bits, too."""
 TIME, INNER, INPUT, TOKENS = range(4)
 """The fields of a visit whose outer key is known otherwise."""
 
@@ -91,6 +93,18 @@ class Chunk:
     output_tokens: Integers
 
 
+class Rows(NamedTuple):
+    """Rows of a table of visits."""
+
+    keys: Keys
+    times_us: Integers
+    what: What
+
+    def between(self, start: int, end: int) -> Rows:
+        """Those from `start` up to `end`."""
+        return Rows(self.keys[start:end], self.times_us[start:end], self.what[start:end])
+
+
 @dataclass(frozen=True)
 class Visits:
     """The requests of a shard by key.
@@ -113,12 +127,21 @@ def deal(chunks: Sequence[Chunk]) -> pl.DataFrame:
     sizes = np.zeros(SHARDS, np.int64)
     for chunk in chunks:
         _count(frozen(chunk.outer)[0], sizes)
-    ends, rows = np.cumsum(sizes) - sizes, int(sizes.sum())
-    arrivals, what = np.empty((rows, 2), np.int64), np.empty((rows, 3), np.int64)
+    (keys, times_us, what), most = _dealt(chunks, sizes, np.uint32)
+    if most > np.iinfo(np.uint32).max:
+        (keys, times_us, what), _ = _dealt(chunks, sizes, np.int64)
+    numbers = pa.FixedSizeListArray.from_arrays(pa.array(what.reshape(-1)), what.shape[1])
+    return frame_of({"key": keys, "time_us": times_us}).insert_column(2, series_of("what", numbers))
+
+
+def _dealt(chunks: Sequence[Chunk], sizes: Integers, dtype: type[np.integer[Any]]) -> tuple[Rows, int]:
+    """The rows of a table of visits, of so many in each shard; the most tokens of one, which the type may be too small for."""
+    ends, size, most = np.cumsum(sizes) - sizes, int(sizes.sum()), 0
+    rows = Rows(np.empty(size, np.uint64), np.empty(size, np.int64), np.empty((size, 3), dtype))
     for chunk in chunks:
         columns = frozen(chunk.outer, chunk.inner, chunk.times_us, chunk.input_tokens, chunk.output_tokens)
-        _deal(columns, ends, arrivals, what)
-    return pl.DataFrame([_arrays(name, table) for name, table in zip(SCHEMA, (arrivals, what), strict=True)])
+        most = max(most, int(_deal(columns, ends, rows)))
+    return rows, most
 
 
 def together(tables: Sequence[pl.DataFrame], numbers: Sequence[Ids]) -> pl.DataFrame:
@@ -128,24 +151,23 @@ def together(tables: Sequence[pl.DataFrame], numbers: Sequence[Ids]) -> pl.DataF
         tables: in order of time.
         numbers: per table the place, among all, of each of its inner keys.
     """
-    given = [(*(table[name].to_numpy() for name in SCHEMA), own) for table, own in zip(tables, numbers, strict=True)]
-    return deal([_chunk(*one) for one in given])
+    return deal([_chunk(rows, own) for table, own in zip(tables, numbers, strict=True) for rows, _ in pieces(table)])
 
 
-def _chunk(arrivals: Table, what: Table, numbers: Ids) -> Chunk:
+def _chunk(rows: Rows, numbers: Ids) -> Chunk:
     """The requests of a table of visits, with other places of inner keys."""
-    (outer, times_us), (inner, inputs, tokens) = arrivals.T.copy(), what.T.copy()
-    return Chunk(outer.view(np.uint64), numbers[inner], times_us, inputs, tokens - inputs)
+    inner, inputs, tokens = rows.what.T.astype(np.int64)
+    return Chunk(rows.keys, numbers[inner], rows.times_us, inputs, tokens - inputs)
 
 
-def pieces(visits: pl.DataFrame) -> list[tuple[Table, Table, Integers]]:
-    """The chunks of a table of visits: both arrays, where shards begin and where the last one ends."""
+def pieces(visits: pl.DataFrame) -> list[tuple[Rows, Integers]]:
+    """The chunks of a table of visits; of each where shards begin and where the last one ends."""
     sizes = {tuple(chunk.len() for chunk in visits[name].get_chunks()) for name in SCHEMA}
     # Polars may hand on columns of a few rows in different chunks.
     aligned = visits if len(sizes) == 1 else visits.rechunk()
     chunks = zip(*(aligned[name].get_chunks() for name in SCHEMA), strict=True)
-    tables = [frozen(*(column.to_numpy() for column in columns)) for columns in chunks]
-    return [(arrivals, what, _edges(arrivals)) for arrivals, what in tables]
+    rows = [Rows(*frozen(*(column.to_numpy() for column in columns))) for columns in chunks]
+    return [(one, _edges(one.keys)) for one in rows]
 
 
 def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
@@ -157,16 +179,15 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
     """
     numbers = Interner()
     numbers.add(known)
-    # The kernel would be compiled once more for columns that are not arrays of their own.
-    ids = [numbers.add(arrivals[:, 0].copy().view(np.uint64)) for arrivals, _, _ in given]
+    ids = [numbers.add(rows.keys) for rows, _ in given]
     order, ranks = ranked(numbers.keys)
     offsets = np.zeros(order.size + 1, np.int64)
     for own in ids:
         _count_ranks(own, ranks, offsets)
     np.cumsum(offsets, out=offsets)
     arranged, ends = _ROOM.array("visits", (int(offsets[-1]), 4), np.int64), offsets[:-1].copy()
-    for (arrivals, what, inner), own in zip(given, ids, strict=True):
-        _arrange(arrivals, what, own, ranks, inner, ends, arranged)
+    for (rows, inner), own in zip(given, ids, strict=True):
+        _arrange(rows, own, ranks, inner, ends, arranged)
     return Visits(numbers.keys[order], np.where(order < known.size, order, -1), offsets, arranged)
 
 
@@ -186,10 +207,6 @@ def moved(values: npt.NDArray[_Number], before: Integers, new: int) -> npt.NDArr
     return now
 
 
-def _arrays(name: str, table: Table) -> pl.Series:
-    return series_of(name, pa.FixedSizeListArray.from_arrays(pa.array(table.reshape(-1)), table.shape[1]))
-
-
 @njit(nogil=True, cache=True)
 def added(input_tokens: int, output_tokens: int) -> np.int64:
     """Input and output tokens together, as far as they are known (not negative); the sum stops at 2^63 - 1."""
@@ -204,29 +221,30 @@ def _count(outer: Keys, sizes: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _deal(columns: Columns, ends: Integers, arrivals: Table, what: Table) -> None:
-    """Write a chunk where the shards of its requests go on, which `ends` has and which is set further."""
-    outer, inner, times, inputs, outputs = columns
+def _deal(columns: Columns, ends: Integers, rows: Rows) -> np.int64:
+    """Write a chunk where the shards of its requests go on, which `ends` has and which is set further: its most tokens."""
+    (outer, inner, times, inputs, outputs), (keys, times_us, what), most = columns, rows, np.int64(0)
     for row in range(outer.size):
         if outer[row] != UNKNOWN:
-            shard = outer[row] >> _SHIFT
+            shard, tokens = outer[row] >> _SHIFT, added(inputs[row], outputs[row])
             place = np.uint64(ends[shard])
             ends[shard] += 1
-            arrivals[place, 0], arrivals[place, 1] = np.int64(outer[row]), times[row]
-            what[place, 0], what[place, 1], what[place, 2] = inner[row], max(inputs[row], 0), added(inputs[row], outputs[row])
+            keys[place], times_us[place] = outer[row], times[row]
+            what[place, 0], what[place, 1], what[place, 2] = inner[row], max(inputs[row], 0), tokens
+            most = max(most, tokens)
+    return most
 
 
 @njit(nogil=True, cache=True)
-def _edges(arrivals: Table) -> Integers:
+def _edges(keys: Keys) -> Integers:
     """Where each shard begins, and where the last one ends."""
     edges = np.empty(SHARDS + 1, np.int64)
-    edges[SHARDS] = len(arrivals)
+    edges[SHARDS] = keys.size
     for shard in range(SHARDS):
-        low, high = 0, len(arrivals)
+        low, high = 0, keys.size
         while low < high:
             middle = (low + high) // 2
-            is_before = (np.uint64(arrivals[middle, 0]) >> _SHIFT) < shard
-            low, high = (middle + 1, high) if is_before else (low, middle)
+            low, high = (middle + 1, high) if (keys[middle] >> _SHIFT) < shard else (low, middle)
         edges[shard] = low
     return edges
 
@@ -238,11 +256,12 @@ def _count_ranks(ids: Ids, ranks: Ids, offsets: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _arrange(arrivals: Table, what: Table, ids: Ids, ranks: Ids, inner: Ids, ends: Integers, arranged: Table) -> None:
+def _arrange(rows: Rows, ids: Ids, ranks: Ids, inner: Ids, ends: Integers, arranged: Table) -> None:
     """Write visits where those of their keys go on, which `ends` has and which is set further."""
-    for row in range(len(arrivals)):
+    _, times_us, what = rows
+    for row in range(ids.size):
         rank = ranks[ids[row]]
         place = np.uint64(ends[rank])
         ends[rank] += 1
-        arranged[place, TIME], arranged[place, INNER] = arrivals[row, 1], inner[what[row, 0]]
+        arranged[place, TIME], arranged[place, INNER] = times_us[row], inner[what[row, 0]]
         arranged[place, INPUT], arranged[place, TOKENS] = what[row, 1], what[row, 2]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmtrace.summaries import trail_growth, trails, ttl
+from llmtrace.summaries import profiles, trail_growth, trails, ttl
 from llmtrace.summaries.trails import Limits, Trails
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from llmtrace.summaries.trail_growth import Growing
 
     Visits = Sequence[tuple[int, int]]
 
@@ -47,13 +50,19 @@ def cell(gap: int) -> int:
     return int(ttl.weigh(np.array([gap]), nothing, nothing)[0][0])
 
 
-def grown(own: Trails, before: Sequence[int], gaps: Sequence[Sequence[int]], limits: Limits) -> Trails:
-    """Trails to which gaps are added, key by key."""
+def grown(own: Growing, before: Sequence[int], gaps: Sequence[Sequence[int]], limits: Limits) -> Growing:
+    """Trails to which gaps are added, key by key; each key's place before is given, -1 for new ones."""
     further = (
         np.cumsum([len(one) for one in gaps], dtype=np.int64),
         np.array([cell(gap) for one in gaps for gap in one], np.uint32),
     )
-    return trail_growth.grown(own, np.array(before, np.int64), further, limits)
+    positive = np.array([own.positive[place] if place >= 0 else 0 for place in before], np.uint16)
+    return own.grown(positive, further, limits)
+
+
+def made_of(gaps: Sequence[Sequence[int]], limits: Limits) -> Trails:
+    """The trails of keys with these gaps."""
+    return grown(trail_growth.none(), [-1] * len(gaps), gaps, limits).settled(limits)
 
 
 def joined(parts: Sequence[Part], made: Sequence[Trails], limits: Limits) -> tuple[Part, Trails]:
@@ -78,6 +87,13 @@ def assert_right(found: Trails, keys: Sequence[int], gaps: dict[int, list[int]],
     kept = [gaps[key] for key in keys if len(gaps[key]) < limits.limit]
     assert found.positive.tolist() == [min(len(gaps[key]), limits.limit) for key in keys]
     assert found.held.tolist() == [cell(gap) for one in kept for gap in one]
+    many = [
+        Counter(int(profiles.BUCKET_OF_CELL[cell(gap)]) for gap in gaps[key]) for key in keys if len(gaps[key]) >= limits.limit
+    ]
+    offsets, buckets, counts = found.profiles
+    rows = [dict(zip(buckets[start:end].tolist(), counts[start:end].tolist(), strict=True)) for start, end in pairwise(offsets)]
+    assert rows == (many if limits.profiled else [Counter()] * len(many))
+    assert all(list(row) == sorted(row) for row in rows)
     wanted = np.array([bool(gaps[key]) and (limits.profiled or len(gaps[key]) < limits.limit) for key in keys], np.bool_)
     percentiles = trails.percentiles(found, wanted, (10, 50, 90), limits.limit)
     expected = [np.percentile(gaps[key], (10, 50, 90)) for key, is_wanted in zip(keys, wanted, strict=True) if is_wanted]
@@ -87,7 +103,7 @@ def assert_right(found: Trails, keys: Sequence[int], gaps: dict[int, list[int]],
 @given(visits=VISITS, cuts=CUTS, limits=LIMITS, at_once=st.booleans())
 def test_joined_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], limits: Limits, *, at_once: bool) -> None:
     parts = parts_of(visits, cuts)
-    made = [grown(trail_growth.none(), [-1] * len(one.keys), [one.gaps[key] for key in one.keys], limits) for one in parts]
+    made = [made_of([one.gaps[key] for key in one.keys], limits) for one in parts]
     if at_once:
         whole, found = joined(parts, made, limits)
     else:
@@ -98,21 +114,25 @@ def test_joined_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], l
 
 
 @given(
-    given_gaps=st.lists(st.dictionaries(st.integers(0, 4), st.lists(st.sampled_from([1, 7, 10**9])), max_size=3)), limits=LIMITS
+    given_gaps=st.lists(st.dictionaries(st.integers(0, 4), st.lists(st.sampled_from([1, 7, 10**9])), max_size=3)),
+    limits=LIMITS,
+    most_last=st.integers(1, 9),
 )
-def test_trails_grow_to_those_of_the_whole(given_gaps: list[dict[int, list[int]]], limits: Limits) -> None:
+def test_trails_grow_to_those_of_the_whole(given_gaps: list[dict[int, list[int]]], limits: Limits, most_last: int) -> None:
     found, keys = trail_growth.none(), list[int]()
     gaps: dict[int, list[int]] = defaultdict(list)
     for more in given_gaps:
         now = sorted({*keys, *more})
-        found = grown(found, [keys.index(key) if key in keys else -1 for key in now], [more.get(key, []) for key in now], limits)
+        before = [keys.index(key) if key in keys else -1 for key in now]
+        with patch.object(trail_growth, "MOST_LAST", most_last):
+            found = grown(found, before, [more.get(key, []) for key in now], limits)
         keys = now
         for key, some in more.items():
             gaps[key] += some
-        assert_right(found, keys, gaps, limits)
+        assert_right(found.settled(limits), keys, gaps, limits)
 
 
 def test_trails_side_by_side_are_those_of_all_keys() -> None:
     limits = Limits(1, 2, profiled=True)
-    left, right = (grown(trail_growth.none(), [-1, -1], gaps, limits) for gaps in ([[1], [7, 7]], [[9, 1], [5]]))
+    left, right = (made_of(gaps, limits) for gaps in ([[1], [7, 7]], [[9, 1], [5]]))
     assert_right(trails.beside([left, right]), [0, 1, 2, 3], {0: [1], 1: [7, 7], 2: [9, 1], 3: [5]}, limits)

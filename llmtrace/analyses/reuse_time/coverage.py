@@ -117,11 +117,10 @@ def _kept(state: State, span: Span) -> tuple[list[int], list[int]]:
 
 def _last_requests(state: State, end_us: int) -> pl.DataFrame:
     """The weights of the last request of each key and the time from it to the end of the trace."""
-    last_us, tokens = state["pairs"]["last_us"].to_numpy(), returns.tokens_of(state)[1]
     found = [pl.DataFrame(schema=dict(ttl.SCHEMA))]
-    for start in range(0, last_us.size, _SLICE):
-        some = tokens[start : start + _SLICE].astype(np.int64)
-        found.append(ttl.weigh(end_us - last_us[start : start + _SLICE], np.zeros_like(some), some)[1])
+    for keys in returns.slices(state, _SLICE):
+        last_us, tokens = keys["pairs"]["last_us"].to_numpy(), returns.tokens_of(keys)[1].astype(np.int64)
+        found.append(ttl.weigh(end_us - last_us, np.zeros_like(tokens), tokens)[1])
     return ttl.combine(found)
 
 
