@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Ends: TypeAlias = "tuple[Integers, Values]"
 """Of each key the time and the tokens of a request."""
 
-__all__ = ["NEVER", "Pairs", "advance", "follow", "match", "no_pairs", "put", "renumber", "take_out"]
+__all__ = ["NEVER", "Pairs", "advance", "follow", "match", "no_pairs", "put", "read", "renumber", "take_out"]
 
 _TIME, _TOKENS = range(2)
 _ROOM = Room()
@@ -85,6 +85,27 @@ def follow(
     for column in now[1:]:
         column.resize((size, *column.shape[1:]), refcheck=False)
     return now, firsts[: size - known.inner.size].copy(), (further[0][:size], further[1][:cells])
+
+
+def read(
+    pairs: Pairs, firsts: Table, ranks: Small, dtype: type[np.integer[Any]]
+) -> tuple[dict[str, Values], list[Values], np.int64]:
+    """What there is to say of pairs.
+
+    Args:
+        pairs: these.
+        firsts: time and input tokens of their first visits, in the order of birth.
+        ranks: the place of each inner key.
+        dtype: of tokens.
+
+    Returns:
+        The place of the inner key of each, and times of the first and the last visit; input tokens of the first and tokens of the
+        last visit; the most of these, for which the type may be too small.
+    """
+    inner, times_us = np.empty(pairs.inner.size, np.uint32), np.empty((2, pairs.inner.size), np.int64)
+    tokens = np.empty((2, pairs.inner.size), dtype)
+    most = _read(pairs, firsts, ranks, inner, times_us, tokens)
+    return {"inner": inner, "first_us": times_us[0], "last_us": times_us[1]}, [*tokens], most
 
 
 def no_pairs() -> Pairs:
@@ -257,6 +278,18 @@ def _by_pair(found: Small, whose: Small, start: int, end: int, further: Gaps, re
             cells[ends[own]] = found[row]
             ends[own] += 1
     return reach
+
+
+@njit(nogil=True, cache=True)
+def _read(pairs: Pairs, firsts: Table, ranks: Small, inner: Small, times_us: Table, tokens: Values) -> np.int64:
+    most = np.int64(0)
+    for pair in range(inner.size):
+        born, last_tokens = pairs.born[pair], pairs.latest[pair, _TOKENS]
+        first_input = firsts[born, _TOKENS]
+        inner[pair], most = ranks[pairs.inner[pair]], max(most, first_input, last_tokens)
+        times_us[0, pair], times_us[1, pair] = firsts[born, _TIME], pairs.latest[pair, _TIME]
+        tokens[0, pair], tokens[1, pair] = first_input, last_tokens
+    return most
 
 
 @njit(nogil=True, cache=True)

@@ -94,14 +94,10 @@ class _Shard:
 
     def tables(self, keys: Keys, ranks: Ids) -> Tables:
         """What the tables say of them: the outer keys are these, `ranks` has the place of each inner one."""
-        trails = self._trails.settled(self._limits)
-        firsts, born, latest = np.concatenate(self._firsts), self._pairs.born, self._pairs.latest
-        columns: dict[str, npt.NDArray[np.integer[Any]]] = {
-            "inner": ranks[self._pairs.inner],
-            "first_us": firsts[born, 0],
-            "last_us": latest[:, 0].copy(),
-        }
-        tokens = [firsts[born, 1], latest[:, 1]]
+        firsts, trails = np.concatenate(self._firsts), self._trails.settled(self._limits)
+        columns, tokens, most = return_kernels.read(self._pairs, firsts, ranks, np.uint32)
+        if most >= returns.EXCESS:
+            columns, tokens, _ = return_kernels.read(self._pairs, firsts, ranks, np.int64)
         return {
             "outer": pl.DataFrame({"key": keys, "pairs": self._pairs.counts}),
             **returns.pairs(columns, tokens, trails),
