@@ -13,7 +13,7 @@ from llmtrace.summaries import months, trail_growth, ttl
 from llmtrace.summaries.months import Month
 from llmtrace.summaries.room import Room
 from llmtrace.summaries.trails import Trails
-from llmtrace.summaries.visits import TIME, moved
+from llmtrace.summaries.visits import moved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,14 +94,14 @@ class _Shard:
         self._requests = moved(self._requests, before, 0) + np.diff(visits.offsets)
         self._edges = moved(self._edges, before, _NEVER)
         positive = moved(self._trails.positive, before, 0)
-        while (first_us := _earliest(visits.table, starts, stops)) < _LATEST:
+        while (first_us := _earliest(visits.times_us, starts, stops)) < _LATEST:
             if first_us >= self._end_us:
                 self._end(visits.keys, positive, counts[0])
                 self._begin(first_us, before.size)
                 positive = self._trails.positive
-            ends = _reached(visits.table, starts, stops, self._end_us)
-            cells = _ROOM.array("cells", len(visits.table) + 1, np.uint32)
-            ends_of_cells, size = _follow(visits.table, starts, ends, self._edges, cells)
+            ends = _reached(visits.times_us, starts, stops, self._end_us)
+            cells = _ROOM.array("cells", visits.times_us.size + 1, np.uint32)
+            ends_of_cells, size = _follow(visits.times_us, starts, ends, self._edges, cells)
             self._trails = self._trails.grown(positive, (ends_of_cells, cells[:size]), self._limits)
             positive, starts = self._trails.positive, ends
 
@@ -139,37 +139,37 @@ class _Shard:
 
 
 @njit(nogil=True, cache=True)
-def _earliest(table: Table, starts: Integers, stops: Integers) -> int:
+def _earliest(times_us: Integers, starts: Integers, stops: Integers) -> int:
     """The earliest of visits of which each key has those from starts[k] up to stops[k], `_LATEST` without any."""
     earliest = _LATEST
     for key in range(starts.size):
         if starts[key] < stops[key]:
-            earliest = min(earliest, table[starts[key], TIME])
+            earliest = min(earliest, times_us[starts[key]])
     return earliest
 
 
 @njit(nogil=True, cache=True)
-def _reached(table: Table, starts: Integers, stops: Integers, end_us: int) -> Integers:
+def _reached(times_us: Integers, starts: Integers, stops: Integers, end_us: int) -> Integers:
     """Per key the first visit from starts[k] on that is not before a time."""
     reached = stops.copy()
     for key in range(starts.size):
-        while reached[key] > starts[key] and table[reached[key] - 1, TIME] >= end_us:
+        while reached[key] > starts[key] and times_us[reached[key] - 1] >= end_us:
             reached[key] -= 1
     return reached
 
 
 @njit(nogil=True, cache=True)
-def _follow(table: Table, starts: Integers, ends: Integers, edges: Table, cells: CellArray) -> tuple[Integers, int]:
+def _follow(times_us: Integers, starts: Integers, ends: Integers, edges: Table, cells: CellArray) -> tuple[Integers, int]:
     """Follow each key through its visits, and write the cells of its positive gaps: where those of each end, and how many."""
     ends_of_cells, size = np.empty(starts.size, np.int64), 0
     for key in range(starts.size):
         last = edges[key, _LAST]
         if last == _NEVER and starts[key] < ends[key]:
-            last = edges[key, _FIRST] = table[starts[key], TIME]
+            last = edges[key, _FIRST] = times_us[starts[key]]
         for row in range(starts[key], ends[key]):
             # Written for every visit, and kept where time has passed: without a branch.
-            cells[size] = ttl.cell_of(table[row, TIME] - last)
-            size += table[row, TIME] > last
-            last = table[row, TIME]
+            cells[size] = ttl.cell_of(times_us[row] - last)
+            size += times_us[row] > last
+            last = times_us[row]
         edges[key, _LAST], ends_of_cells[key] = last, size
     return ends_of_cells, size

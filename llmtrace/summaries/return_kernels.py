@@ -11,14 +11,14 @@ from llmtrace.summaries import ttl
 from llmtrace.summaries.following import NO_INNER
 from llmtrace.summaries.gaps import NOWHERE
 from llmtrace.summaries.room import Room
-from llmtrace.summaries.visits import INNER, INPUT, TIME, TOKENS
+from llmtrace.summaries.visits import INNER, INPUT, TOKENS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from llmtrace.summaries.groups import Integers
     from llmtrace.summaries.ttl import CellArray, Sums
-    from llmtrace.summaries.visits import Table
+    from llmtrace.summaries.visits import Table, Visits, What
 
     Small = npt.NDArray[np.uint32]
     Positive = npt.NDArray[np.uint16]
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Values = npt.NDArray[Any]
     Counts = tuple[Values, Sums]
     Gaps = tuple[Integers, Small]
+    Rows = tuple[Integers, What]
     Reach = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Ends: TypeAlias = "tuple[Integers, Values]"
@@ -57,14 +58,11 @@ class Pairs(NamedTuple):
     positive: Positive
 
 
-def follow(
-    table: Table, groups: tuple[Integers, Integers], known: Pairs, distinct: int, counts: Counts
-) -> tuple[Pairs, Table, Gaps]:
+def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts) -> tuple[Pairs, Table, Gaps]:
     """Follow pairs through their visits.
 
     Args:
-        table: visits by outer key.
-        groups: where those of each outer key begin, and the number of all; per outer key its place before, -1 for new ones.
+        visits: these, by outer key.
         known: the pairs before.
         distinct: all inner keys are below it, except for `NO_INNER`, with which a visit belongs to no pair.
         counts: to which gaps are added: how many have each cell, and the sums of `ttl`.
@@ -74,14 +72,15 @@ def follow(
         as they had before; time and input tokens of the first visit of each new pair, in the order of birth; pair by pair, where
         the cells of further positive gaps end, and these, which are the thread's own until it follows others.
     """
-    (offsets, before), visits = groups, np.diff(groups[0])
-    fresh, longest = int(np.minimum(visits, distinct).sum()), int(visits.max(initial=0))
-    now = Pairs(np.empty(before.size, np.uint32), *_columns(known.inner.size + fresh))
+    offsets, sizes = visits.offsets, np.diff(visits.offsets)
+    fresh, longest = int(np.minimum(sizes, distinct).sum()), int(sizes.max(initial=0))
+    now = Pairs(np.empty(visits.before.size, np.uint32), *_columns(known.inner.size + fresh))
     firsts, starts = _ROOM.array("firsts", (fresh, 2), np.int64), np.append(0, np.cumsum(known.counts, dtype=np.int64))
-    further = _ROOM.array("ends", now.inner.size, np.int64), _ROOM.array("cells", len(table), np.uint32)
+    further = _ROOM.array("ends", now.inner.size, np.int64), _ROOM.array("cells", visits.times_us.size, np.uint32)
     scratch = _ROOM.array("found", longest, np.uint32), _ROOM.array("whose", longest, np.uint32)
     work = np.full(distinct, NOWHERE, np.int32), *scratch
-    size, cells = _follow(table, (offsets, before, starts), known, (now, firsts), further, work, counts)
+    rows, groups = (visits.times_us, visits.what), (offsets, visits.before, starts)
+    size, cells = _follow(rows, groups, known, (now, firsts), further, work, counts)
     for column in now[1:]:
         column.resize((size, *column.shape[1:]), refcheck=False)
     return now, firsts[: size - known.inner.size].copy(), (further[0][:size], further[1][:cells])
@@ -180,7 +179,7 @@ def advance(firsts: Ends, lasts: Ends, places: Small, earliest: Ends, latest: En
 
 @njit(nogil=True, cache=True)
 def _follow(
-    table: Table,
+    rows: Rows,
     groups: tuple[Integers, Integers, Integers],
     known: Pairs,
     targets: tuple[Pairs, Table],
@@ -196,14 +195,14 @@ def _follow(
     (offsets, before, starts), (now, firsts), (marks, found, whose) = groups, targets, work
     size, cells, births = 0, 0, 0
     for outer in range(before.size):
-        start, visits = size, table[offsets[outer] : offsets[outer + 1]]
+        start, times_us, what = size, rows[0][offsets[outer] : offsets[outer + 1]], rows[1][offsets[outer] : offsets[outer + 1]]
         if before[outer] >= 0:
             size = _move(known, starts[before[outer]], starts[before[outer] + 1], now, size, marks)
             further[0][start:size] = 0
         reach = start, size, known.inner.size + births
-        end = _visit(visits, reach, marks, (now, firsts[births:]), further[0], (found, whose), counts)
+        end = _visit((times_us, what), reach, marks, (now, firsts[births:]), further[0], (found, whose), counts)
         size, births = end, births + end - size
-        cells = _by_pair(found, whose[: len(visits)], start, size, further, cells)
+        cells = _by_pair(found, whose[: times_us.size], start, size, further, cells)
         now.counts[outer] = size - start
     return size, cells
 
@@ -221,7 +220,7 @@ def _move(known: Pairs, start: int, end: int, now: Pairs, size: int, marks: Mark
 
 @njit(nogil=True, cache=True)
 def _visit(
-    visits: Table,
+    rows: Rows,
     reach: tuple[int, int, int],
     marks: Marks,
     targets: tuple[Pairs, Table],
@@ -232,7 +231,7 @@ def _visit(
     """Follow the pairs of an outer key: how far they reach with new ones.
 
     Args:
-        visits: those of the outer key.
+        rows: times and the rest of its visits.
         reach: from where its pairs stand, up to where, and how many have been born before.
         marks: the pair of each inner key; one from before where those of the outer key stand is another's.
         targets: takes the pairs; takes the first visits of those that are born.
@@ -241,9 +240,9 @@ def _visit(
         counts: what gaps are added to.
     """
     (start, known, born), (now, firsts), (found, whose), (gaps, sums) = reach, targets, scratch, counts
-    size = known
-    for row in range(len(visits)):
-        one, time = visits[row, INNER], visits[row, TIME]
+    (times_us, what), size = rows, known
+    for row in range(times_us.size):
+        one, time = what[row, INNER], times_us[row]
         found[row] = 0
         if one == NO_INNER:
             continue
@@ -252,14 +251,14 @@ def _visit(
             pair = np.int64(size)
             marks[one] = pair
             now.inner[pair], now.born[pair], now.positive[pair], more[pair] = one, born + size - known, 0, 0
-            firsts[size - known, _TIME], firsts[size - known, _TOKENS] = time, visits[row, INPUT]
+            firsts[size - known, _TIME], firsts[size - known, _TOKENS] = time, what[row, INPUT]
             size += 1
         else:
-            cell = ttl.add(sums, time - now.latest[pair, _TIME], visits[row, INPUT], now.latest[pair, _TOKENS])
+            cell = ttl.add(sums, time - now.latest[pair, _TIME], what[row, INPUT], now.latest[pair, _TOKENS])
             gaps[cell] += 1
             more[pair] += cell > 0
             found[row], whose[row] = cell, pair - start
-        now.latest[pair, _TIME], now.latest[pair, _TOKENS] = time, visits[row, TOKENS]
+        now.latest[pair, _TIME], now.latest[pair, _TOKENS] = time, what[row, TOKENS]
     return size
 
 

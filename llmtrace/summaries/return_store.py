@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,8 +13,6 @@ from llmtrace.summaries.frames import stacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy.typing as npt
 
     from llmtrace.summaries.interning import Ids, Keys
     from llmtrace.summaries.return_kernels import Counts
@@ -87,8 +85,8 @@ class _Shard:
 
     def follow(self, visits: Visits, inner: int, counts: Counts) -> None:
         """Follow the keys through further requests."""
-        groups, known = (visits.offsets, visits.before), self._pairs._replace(positive=self._trails.positive)
-        self._pairs, firsts, further = return_kernels.follow(visits.table, groups, known, inner, counts)
+        known = self._pairs._replace(positive=self._trails.positive)
+        self._pairs, firsts, further = return_kernels.follow(visits, known, inner, counts)
         self._firsts.append(firsts)
         self._trails = self._trails.grown(self._pairs.positive, further, self._limits)
 

@@ -49,7 +49,6 @@ __all__ = [
     "INPUT",
     "SCHEMA",
     "SHARDS",
-    "TIME",
     "TOKENS",
     "Chunk",
     "Rows",
@@ -66,8 +65,8 @@ __all__ = [
 SHARDS = 64
 SCHEMA: Mapping[str, pl.DataType] = {"key": pl.UInt64(), "time_us": pl.Int64(), "what": pl.Array(pl.UInt32(), 3)}
 """The columns of a table of visits; `what` may have 64 bits, too."""
-TIME, INNER, INPUT, TOKENS = range(4)
-"""The fields of a visit whose outer key is known otherwise."""
+INNER, INPUT, TOKENS = range(3)
+"""The fields of `what`."""
 
 _LARGEST = np.uint64((1 << 63) - 1)
 _SHIFT = np.uint64(58)
@@ -112,14 +111,16 @@ class Visits:
     Attributes:
         keys: the outer keys, ascending.
         before: per key its place among those that were known before, -1 for new ones.
-        offsets: those of key k are the rows of the table from offsets[k] up to offsets[k + 1], in order of time.
-        table: see `TIME`, `INNER`, `INPUT` and `TOKENS`; the thread's own, until it arranges others.
+        offsets: those of key k are the rows from offsets[k] up to offsets[k + 1], in order of time.
+        times_us: their arrivals; the thread's own, as `what` is, until it arranges others.
+        what: as in a table of visits, but for inner keys that have the numbers given.
     """
 
     keys: Keys
     before: Integers
     offsets: Integers
-    table: Table
+    times_us: Integers
+    what: What
 
 
 def deal(chunks: Sequence[Chunk]) -> pl.DataFrame:
@@ -185,10 +186,12 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
     for own in ids:
         _count_ranks(own, ranks, offsets)
     np.cumsum(offsets, out=offsets)
-    arranged, ends = _ROOM.array("visits", (int(offsets[-1]), 4), np.int64), offsets[:-1].copy()
+    size, is_wide, ends = int(offsets[-1]), any(rows.what.dtype == np.int64 for rows, _ in given), offsets[:-1].copy()
+    times_us = _ROOM.array("times", size, np.int64)
+    what = _ROOM.array("wide", (size, 3), np.int64) if is_wide else _ROOM.array("what", (size, 3), np.uint32)
     for (rows, inner), own in zip(given, ids, strict=True):
-        _arrange(rows, own, ranks, inner, ends, arranged)
-    return Visits(numbers.keys[order], np.where(order < known.size, order, -1), offsets, arranged)
+        _arrange(rows, own, ranks, inner, ends, times_us, what)
+    return Visits(numbers.keys[order], np.where(order < known.size, order, -1), offsets, times_us, what)
 
 
 def moved(values: npt.NDArray[_Number], before: Integers, new: int) -> npt.NDArray[_Number]:
@@ -202,9 +205,8 @@ def moved(values: npt.NDArray[_Number], before: Integers, new: int) -> npt.NDArr
     >>> moved(np.array([7, 9]), np.array([-1, 0, 1]), 0)
     array([0, 7, 9])
     """
-    now = np.full((before.size, *values.shape[1:]), new, values.dtype)
-    now[before >= 0] = values
-    return now
+    # The last of all is what stands at -1; rows are taken in less time than put.
+    return np.append(values, np.full((1, *values.shape[1:]), new, values.dtype), axis=0).take(before, axis=0)
 
 
 @njit(nogil=True, cache=True)
@@ -230,7 +232,7 @@ def _deal(columns: Columns, ends: Integers, rows: Rows) -> np.int64:
             place = np.uint64(ends[shard])
             ends[shard] += 1
             keys[place], times_us[place] = outer[row], times[row]
-            what[place, 0], what[place, 1], what[place, 2] = inner[row], max(inputs[row], 0), tokens
+            what[place, INNER], what[place, INPUT], what[place, TOKENS] = inner[row], max(inputs[row], 0), tokens
             most = max(most, tokens)
     return most
 
@@ -256,12 +258,11 @@ def _count_ranks(ids: Ids, ranks: Ids, offsets: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _arrange(rows: Rows, ids: Ids, ranks: Ids, inner: Ids, ends: Integers, arranged: Table) -> None:
+def _arrange(rows: Rows, ids: Ids, ranks: Ids, inner: Ids, ends: Integers, times_us: Integers, what: What) -> None:
     """Write visits where those of their keys go on, which `ends` has and which is set further."""
-    _, times_us, what = rows
     for row in range(ids.size):
         rank = ranks[ids[row]]
         place = np.uint64(ends[rank])
         ends[rank] += 1
-        arranged[place, TIME], arranged[place, INNER] = times_us[row], inner[what[row, 0]]
-        arranged[place, INPUT], arranged[place, TOKENS] = what[row, 1], what[row, 2]
+        times_us[place], what[place, INNER] = rows.times_us[row], inner[rows.what[row, INNER]]
+        what[place, INPUT], what[place, TOKENS] = rows.what[row, INPUT], rows.what[row, TOKENS]

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from llmtrace.summaries import visits
 from llmtrace.summaries.keys import UNKNOWN
-from llmtrace.summaries.visits import INNER, INPUT, SHARDS, TIME, TOKENS, Chunk, arrange, deal, pieces, together
+from llmtrace.summaries.visits import INNER, INPUT, SHARDS, TOKENS, Chunk, arrange, deal, pieces, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +78,6 @@ def test_the_visits_of_a_shard_stand_by_key_and_in_order(rows: Rows, cuts: list[
         assert arranged.keys.tolist() == keys
         assert arranged.before.tolist() == [before.tolist().index(key) if key in before else -1 for key in keys]
         for key, (start, end) in zip(keys, pairwise(arranged.offsets.tolist()), strict=True):
-            table = arranged.table[start:end].tolist()
-            found += [(row[TIME], key, row[INNER] - 10, row[INPUT], row[TOKENS]) for row in table]
+            own = zip(arranged.times_us[start:end].tolist(), arranged.what[start:end].tolist(), strict=True)
+            found += [(time, key, what[INNER] - 10, what[INPUT], what[TOKENS]) for time, what in own]
     assert found == sorted(known(rows), key=lambda row: row[1])
