@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from llmtrace.summaries.groups import Integers
     from llmtrace.summaries.ttl import CellArray, Sums
-    from llmtrace.summaries.visits import Table, Visits, What
+    from llmtrace.summaries.visits import Visits, What
 
     Small = npt.NDArray[np.uint32]
     Positive = npt.NDArray[np.uint16]
@@ -27,14 +27,15 @@ if TYPE_CHECKING:
     Counts = tuple[Values, Sums]
     Gaps = tuple[Integers, Small]
     Rows = tuple[Integers, What]
+    Tokens = npt.NDArray[np.integer[Any]]
+    Firsts = tuple[Integers, Tokens]
     Reach = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Ends: TypeAlias = "tuple[Integers, Values]"
 """Of each key the time and the tokens of a request."""
 
-__all__ = ["NEVER", "Pairs", "advance", "follow", "match", "no_pairs", "put", "read", "renumber", "take_out"]
+__all__ = ["NEVER", "Pairs", "advance", "follow", "match", "no_pairs", "put", "renumber", "take_out"]
 
-_TIME, _TOKENS = range(2)
 _ROOM = Room()
 NEVER = np.iinfo(np.int64).min
 """The last arrival of a key that has had none."""
@@ -46,19 +47,21 @@ class Pairs(NamedTuple):
     Attributes:
         counts: how many each outer key has.
         inner: the inner key of each.
-        latest: time and tokens of the last visit of each.
+        last_us: time of the last visit of each.
+        last_tokens: tokens of that.
         born: which of all pairs it was to be visited first.
         positive: how many positive gaps it has, up to the limit of trails.
     """
 
     counts: Small
     inner: Small
-    latest: Table
+    last_us: Integers
+    last_tokens: Tokens
     born: Small
     positive: Positive
 
 
-def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts) -> tuple[Pairs, Table, Gaps]:
+def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts) -> tuple[Pairs, Firsts, Gaps]:
     """Follow pairs through their visits.
 
     Args:
@@ -72,49 +75,35 @@ def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts) -> tuple
         as they had before; time and input tokens of the first visit of each new pair, in the order of birth; pair by pair, where
         the cells of further positive gaps end, and these, which are the thread's own until it follows others.
     """
-    offsets, sizes = visits.offsets, np.diff(visits.offsets)
+    offsets, sizes, dtype = visits.offsets, np.diff(visits.offsets), np.result_type(visits.what, known.last_tokens)
     fresh, longest = int(np.minimum(sizes, distinct).sum()), int(sizes.max(initial=0))
-    now = Pairs(np.empty(visits.before.size, np.uint32), *_columns(known.inner.size + fresh))
-    firsts, starts = _ROOM.array("firsts", (fresh, 2), np.int64), np.append(0, np.cumsum(known.counts, dtype=np.int64))
+    now = Pairs(np.empty(visits.before.size, np.uint32), *_columns(known.inner.size + fresh, dtype))
+    firsts = _ROOM.array("first_us", fresh, np.int64), _ROOM.array(f"first_input_{dtype}", fresh, dtype)
     further = _ROOM.array("ends", now.inner.size, np.int64), _ROOM.array("cells", visits.times_us.size, np.uint32)
     scratch = _ROOM.array("found", longest, np.uint32), _ROOM.array("whose", longest, np.uint32)
     work = np.full(distinct, NOWHERE, np.int32), *scratch
-    rows, groups = (visits.times_us, visits.what), (offsets, visits.before, starts)
+    groups = offsets, visits.before, np.append(0, np.cumsum(known.counts, dtype=np.int64))
+    rows, known = (visits.times_us, _as(visits.what, dtype)), known._replace(last_tokens=_as(known.last_tokens, dtype))
     size, cells = _follow(rows, groups, known, (now, firsts), further, work, counts)
     for column in now[1:]:
-        column.resize((size, *column.shape[1:]), refcheck=False)
-    return now, firsts[: size - known.inner.size].copy(), (further[0][:size], further[1][:cells])
+        column.resize(size, refcheck=False)
+    born = size - known.inner.size
+    return now, (firsts[0][:born].copy(), firsts[1][:born].copy()), (further[0][:size], further[1][:cells])
 
 
-def read(
-    pairs: Pairs, firsts: Table, ranks: Small, dtype: type[np.integer[Any]]
-) -> tuple[dict[str, Values], list[Values], np.int64]:
-    """What there is to say of pairs.
-
-    Args:
-        pairs: these.
-        firsts: time and input tokens of their first visits, in the order of birth.
-        ranks: the place of each inner key.
-        dtype: of tokens.
-
-    Returns:
-        The place of the inner key of each, and times of the first and the last visit; input tokens of the first and tokens of the
-        last visit; the most of these, for which the type may be too small.
-    """
-    inner, times_us = np.empty(pairs.inner.size, np.uint32), np.empty((2, pairs.inner.size), np.int64)
-    tokens = np.empty((2, pairs.inner.size), dtype)
-    most = _read(pairs, firsts, ranks, inner, times_us, tokens)
-    return {"inner": inner, "first_us": times_us[0], "last_us": times_us[1]}, [*tokens], most
+def _as(tokens: Tokens, dtype: np.dtype[Any]) -> Tokens:
+    return tokens.astype(dtype, copy=False)
 
 
 def no_pairs() -> Pairs:
     """Pairs of no outer key."""
-    return Pairs(np.empty(0, np.uint32), *_columns(0))
+    return Pairs(np.empty(0, np.uint32), *_columns(0, np.dtype(np.uint32)))
 
 
-def _columns(pairs: int) -> tuple[Small, Table, Small, Positive]:
-    """All columns of so many pairs but `counts`, of any content."""
-    return np.empty(pairs, np.uint32), np.empty((pairs, 2), np.int64), np.empty(pairs, np.uint32), np.empty(pairs, np.uint16)
+def _columns(pairs: int, dtype: np.dtype[Any]) -> tuple[Small, Integers, Tokens, Small, Positive]:
+    """All columns of so many pairs but `counts`, of any content; tokens have this type."""
+    last_us, last_tokens, positive = np.empty(pairs, np.int64), np.empty(pairs, dtype), np.empty(pairs, np.uint16)
+    return np.empty(pairs, np.uint32), last_us, last_tokens, np.empty(pairs, np.uint32), positive
 
 
 def match(inner: Small, begins: Reach, ends: Reach, distinct: int) -> tuple[Small, Small]:
@@ -182,7 +171,7 @@ def _follow(
     rows: Rows,
     groups: tuple[Integers, Integers, Integers],
     known: Pairs,
-    targets: tuple[Pairs, Table],
+    targets: tuple[Pairs, Firsts],
     further: Gaps,
     work: tuple[Marks, Small, Small],
     counts: Counts,
@@ -200,7 +189,9 @@ def _follow(
             size = _move(known, starts[before[outer]], starts[before[outer] + 1], now, size, marks)
             further[0][start:size] = 0
         reach = start, size, known.inner.size + births
-        end = _visit((times_us, what), reach, marks, (now, firsts[births:]), further[0], (found, whose), counts)
+        end = _visit(
+            (times_us, what), reach, marks, (now, (firsts[0][births:], firsts[1][births:])), further[0], (found, whose), counts
+        )
         size, births = end, births + end - size
         cells = _by_pair(found, whose[: times_us.size], start, size, further, cells)
         now.counts[outer] = size - start
@@ -213,7 +204,7 @@ def _move(known: Pairs, start: int, end: int, now: Pairs, size: int, marks: Mark
     for pair in range(start, end):
         marks[known.inner[pair]] = size
         now.inner[size], now.born[size], now.positive[size] = known.inner[pair], known.born[pair], known.positive[pair]
-        now.latest[size, _TIME], now.latest[size, _TOKENS] = known.latest[pair, _TIME], known.latest[pair, _TOKENS]
+        now.last_us[size], now.last_tokens[size] = known.last_us[pair], known.last_tokens[pair]
         size += 1
     return size
 
@@ -223,7 +214,7 @@ def _visit(
     rows: Rows,
     reach: tuple[int, int, int],
     marks: Marks,
-    targets: tuple[Pairs, Table],
+    targets: tuple[Pairs, Firsts],
     more: Integers,
     scratch: tuple[Small, Small],
     counts: Counts,
@@ -251,14 +242,14 @@ def _visit(
             pair = np.int64(size)
             marks[one] = pair
             now.inner[pair], now.born[pair], now.positive[pair], more[pair] = one, born + size - known, 0, 0
-            firsts[size - known, _TIME], firsts[size - known, _TOKENS] = time, what[row, INPUT]
+            firsts[0][size - known], firsts[1][size - known] = time, what[row, INPUT]
             size += 1
         else:
-            cell = ttl.add(sums, time - now.latest[pair, _TIME], what[row, INPUT], now.latest[pair, _TOKENS])
+            cell = ttl.add(sums, time - now.last_us[pair], what[row, INPUT], now.last_tokens[pair])
             gaps[cell] += 1
             more[pair] += cell > 0
             found[row], whose[row] = cell, pair - start
-        now.latest[pair, _TIME], now.latest[pair, _TOKENS] = time, what[row, TOKENS]
+        now.last_us[pair], now.last_tokens[pair] = time, what[row, TOKENS]
     return size
 
 
@@ -277,18 +268,6 @@ def _by_pair(found: Small, whose: Small, start: int, end: int, further: Gaps, re
             cells[ends[own]] = found[row]
             ends[own] += 1
     return reach
-
-
-@njit(nogil=True, cache=True)
-def _read(pairs: Pairs, firsts: Table, ranks: Small, inner: Small, times_us: Table, tokens: Values) -> np.int64:
-    most = np.int64(0)
-    for pair in range(inner.size):
-        born, last_tokens = pairs.born[pair], pairs.latest[pair, _TOKENS]
-        first_input = firsts[born, _TOKENS]
-        inner[pair], most = ranks[pairs.inner[pair]], max(most, first_input, last_tokens)
-        times_us[0, pair], times_us[1, pair] = firsts[born, _TIME], pairs.latest[pair, _TIME]
-        tokens[0, pair], tokens[1, pair] = first_input, last_tokens
-    return most
 
 
 @njit(nogil=True, cache=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -14,8 +14,10 @@ from llmtrace.summaries.frames import stacked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from llmtrace.summaries.interning import Ids, Keys
-    from llmtrace.summaries.return_kernels import Counts
+    from llmtrace.summaries.return_kernels import Counts, Firsts
     from llmtrace.summaries.returns import Tables
     from llmtrace.summaries.trails import Limits
     from llmtrace.summaries.visits import Visits
@@ -81,24 +83,29 @@ class _Shard:
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._pairs, self._trails = limits, return_kernels.no_pairs(), trail_growth.none()
-        self._firsts = [np.empty((0, 2), np.int64)]
+        self._born: list[Firsts] = []
 
     def follow(self, visits: Visits, inner: int, counts: Counts) -> None:
         """Follow the keys through further requests."""
         known = self._pairs._replace(positive=self._trails.positive)
         self._pairs, firsts, further = return_kernels.follow(visits, known, inner, counts)
-        self._firsts.append(firsts)
+        self._born.append(firsts)
         self._trails = self._trails.grown(self._pairs.positive, further, self._limits)
 
     def tables(self, keys: Keys, ranks: Ids) -> Tables:
         """What the tables say of them: the outer keys are these, `ranks` has the place of each inner one."""
-        firsts, trails = np.concatenate(self._firsts), self._trails.settled(self._limits)
-        columns, tokens, most = return_kernels.read(self._pairs, firsts, ranks, np.uint32)
-        if most >= returns.EXCESS:
-            columns, tokens, _ = return_kernels.read(self._pairs, firsts, ranks, np.int64)
+        trails, born, (first_us, first_input) = self._trails.settled(self._limits), self._pairs.born, self._firsts()
+        columns: dict[str, npt.NDArray[np.integer[Any]]]
+        columns = {"inner": ranks.take(self._pairs.inner), "first_us": first_us.take(born), "last_us": self._pairs.last_us}
+        tokens = [first_input.take(born), self._pairs.last_tokens]
         return {
             "outer": pl.DataFrame({"key": keys, "pairs": self._pairs.counts}),
             **returns.pairs(columns, tokens, trails),
             "held": pl.DataFrame({"cell": trails.held}),
             "profiles": pl.DataFrame(cells.lists(trails.profiles, "buckets")),
         }
+
+    def _firsts(self) -> Firsts:
+        """Time and input tokens of the first visits of pairs, in the order of birth."""
+        first_us, first_input = zip((np.empty(0, np.int64), np.empty(0, np.uint32)), *self._born, strict=True)
+        return np.concatenate(first_us), np.concatenate(first_input)

@@ -8,7 +8,8 @@ In a table of visits a request is one row:
     key         its outer key
     time_us     arrival in microseconds since 1970
     what        the place of its inner key in a table of them; input tokens, 0 where not known; tokens of input and output, those
-                that are known, which stop at 2^63 - 1; in 32 bits where all fit, as they do but in a damaged trace, else in 64
+                that are known, which stop at 2^63 - 1. In 32 bits where no number needs all of them, as in any sound trace, or
+                else in 64
 
 Rows stand shard by shard, and in order of time within each. Requests of an unknown outer key are left out.
 """
@@ -129,7 +130,7 @@ def deal(chunks: Sequence[Chunk]) -> pl.DataFrame:
     for chunk in chunks:
         _count(frozen(chunk.outer)[0], sizes)
     (keys, times_us, what), most = _dealt(chunks, sizes, np.uint32)
-    if most > np.iinfo(np.uint32).max:
+    if most >= np.iinfo(np.uint32).max:
         (keys, times_us, what), _ = _dealt(chunks, sizes, np.int64)
     numbers = pa.FixedSizeListArray.from_arrays(pa.array(what.reshape(-1)), what.shape[1])
     return frame_of({"key": keys, "time_us": times_us}).insert_column(2, series_of("what", numbers))
@@ -141,7 +142,7 @@ def _dealt(chunks: Sequence[Chunk], sizes: Integers, dtype: type[np.integer[Any]
     rows = Rows(np.empty(size, np.uint64), np.empty(size, np.int64), np.empty((size, 3), dtype))
     for chunk in chunks:
         columns = frozen(chunk.outer, chunk.inner, chunk.times_us, chunk.input_tokens, chunk.output_tokens)
-        most = max(most, int(_deal(columns, ends, rows)))
+        most = max(most, int(_deal(columns, ends, rows, _LARGEST)))
     return rows, most
 
 
@@ -223,16 +224,18 @@ def _count(outer: Keys, sizes: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _deal(columns: Columns, ends: Integers, rows: Rows) -> np.int64:
-    """Write a chunk where the shards of its requests go on, which `ends` has and which is set further: its most tokens."""
-    (outer, inner, times, inputs, outputs), (keys, times_us, what), most = columns, rows, np.int64(0)
+def _deal(columns: Columns, ends: Integers, rows: Rows, largest: np.uint64) -> np.uint64:
+    """Write a chunk where the shards of its requests go on, which `ends` has and which is set further: the most tokens of one."""
+    (outer, inner, times, inputs, outputs), (keys, times_us, what), most = columns, rows, np.uint64(0)
     for row in range(outer.size):
-        if outer[row] != UNKNOWN:
-            shard, tokens = outer[row] >> _SHIFT, added(inputs[row], outputs[row])
-            place = np.uint64(ends[shard])
-            ends[shard] += 1
-            keys[place], times_us[place] = outer[row], times[row]
-            what[place, INNER], what[place, INPUT], what[place, TOKENS] = inner[row], max(inputs[row], 0), tokens
+        key = outer[row]
+        if key != UNKNOWN:
+            place = np.uint64(ends[key >> _SHIFT])
+            ends[key >> _SHIFT] += 1
+            known_inputs = np.uint64(max(inputs[row], 0))
+            tokens = known_inputs + np.uint64(max(outputs[row], 0))
+            keys[place], times_us[place] = key, times[row]
+            what[place, INNER], what[place, INPUT], what[place, TOKENS] = inner[row], known_inputs, min(tokens, largest)
             most = max(most, tokens)
     return most
 
