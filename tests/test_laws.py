@@ -173,6 +173,15 @@ def test_every_number_is_defined(example: Analysis) -> None:
     assert all(sentence.endswith(".") for sentence in result.definitions.values())
 
 
+@pytest.mark.parametrize("name", ["burstiness", "reuse-time"])
+def test_gaps_are_not_followed_backwards(name: str) -> None:
+    frame = some_requests(3, 20)
+    for analysis in map(fixed, ANALYSES[name]):
+        states = [state_of(analysis, part) for part in (frame[10:], frame[:10])]
+        with pytest.raises(ValueError, match="in order of time"):
+            analysis.combine(states)
+
+
 @pytest.mark.parametrize("name", ANALYSES)
 def test_an_analysis_is_registered_under_its_name(name: str) -> None:
     assert {example.name for example in ANALYSES[name]} == {name}

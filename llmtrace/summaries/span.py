@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-__all__ = ["Span", "combine", "plan", "read"]
+__all__ = ["Span", "check_order", "combine", "plan", "read"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,22 @@ def plan(frame: pl.LazyFrame) -> pl.LazyFrame:
 def combine(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The span of all parts."""
     return pl.concat(frames).select(pl.col("requests").sum(), pl.col("first").min(), pl.col("last").max())
+
+
+def check_order(spans: Iterable[tuple[Any, Any]]) -> None:
+    """Check that parts are neighbours in order of time: kernels that follow gaps must not meet negative ones.
+
+    Args:
+        spans: of each the first and the last arrival, or None twice.
+
+    Raises:
+        ValueError: if one begins before another that it comes after has ended.
+
+    >>> check_order([(1, 3), (None, None), (3, 4)])
+    """
+    filled = [span for span in spans if span[0] is not None]
+    if any(after[0] < before[1] for before, after in pairwise(filled)):
+        raise ValueError("states are not those of neighbouring parts in order of time")
 
 
 def read(frame: pl.DataFrame) -> Span:

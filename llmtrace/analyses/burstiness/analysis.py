@@ -12,7 +12,7 @@ from llmtrace.analyses.burstiness import fits, notes, tables
 from llmtrace.analyses.burstiness.definitions import definitions
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
-from llmtrace.summaries import by_key, clock, hours, jitter, lags, parameters, windows
+from llmtrace.summaries import by_key, clock, hours, jitter, lags, parameters, span, windows
 from llmtrace.summaries.accumulator import Counter
 from llmtrace.summaries.intervals import Interval
 from llmtrace.summaries.summary import plans
@@ -114,8 +114,9 @@ class Burstiness:
         """One state from those of neighbouring parts, in order of time.
 
         Raises:
-            ValueError: if they were made with different parameters.
+            ValueError: if they were made with different parameters, or are in another order.
         """
+        span.check_order(state["clock"].select("first_us", "last_us").row(0) for state in states)
         combined = {table: combine([state[table] for state in states]) for table, combine in _COMBINE.items()}
         return {**combined, **hours.combine(states), **clock.combine(states), **self._moved_clock(states)}
 

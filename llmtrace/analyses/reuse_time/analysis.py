@@ -126,8 +126,9 @@ class ReuseTime:
         """One state from those of neighbouring parts, in order of time.
 
         Raises:
-            ValueError: if they were made with different parameters.
+            ValueError: if they were made with different parameters, or are in another order.
         """
+        span.check_order(state["span"].row(0)[1:] for state in states)
         return dict(self.accumulator().together(states))
 
     def accumulator(self) -> Joint[pl.DataFrame]:
