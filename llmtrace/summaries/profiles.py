@@ -10,6 +10,7 @@ from numba import njit
 from llmtrace.summaries import ttl
 from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.histogram import bucket_starts
+from llmtrace.summaries.kernels import inner
 from llmtrace.summaries.quantiles import quantiles
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def pour(bucket: int, count: np.uint64, dense: Dense, marks: Dense) -> None:
     marks[bucket >> 6] |= _ONE << np.uint64(bucket & 63)
 
 
-@njit(nogil=True, cache=True)
+@inner
 def drain(dense: Dense, marks: Dense, target: Target, size: int) -> int:
     """Move all counts out of the array into the cells from `size` on, lowest bucket first; how far these reach then."""
     buckets, counts = target
@@ -160,7 +161,7 @@ def drain(dense: Dense, marks: Dense, target: Target, size: int) -> int:
     return size
 
 
-@njit(nogil=True, cache=True)
+@inner
 def drain_into(known: Target, reach: tuple[int, int], dense: Dense, marks: Dense, target: Target, size: int) -> int:
     """Move all counts out of the array likewise, added to those of known cells, which stand from one place up to another."""
     (places, numbers), (one, end), (buckets, counts) = known, reach, target

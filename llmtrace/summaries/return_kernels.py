@@ -10,6 +10,7 @@ from numba import njit
 from llmtrace.summaries import ttl
 from llmtrace.summaries.following import NO_INNER
 from llmtrace.summaries.gaps import NOWHERE
+from llmtrace.summaries.kernels import inner
 from llmtrace.summaries.room import Room
 from llmtrace.summaries.visits import INNER, INPUT, TOKENS
 
@@ -182,7 +183,8 @@ def _follow(
     outer key the cell of the gap before it and its pair.
     """
     (offsets, before, starts), (now, firsts), (marks, found, whose) = groups, targets, work
-    size, cells, births = 0, 0, 0
+    # A bare 0 is a type of its own, for which all that is called would be compiled once more.
+    size = cells = births = int(np.int64(0))
     for outer in range(before.size):
         start, times_us, what = size, rows[0][offsets[outer] : offsets[outer + 1]], rows[1][offsets[outer] : offsets[outer + 1]]
         if before[outer] >= 0:
@@ -198,7 +200,7 @@ def _follow(
     return size, cells
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _move(known: Pairs, start: int, end: int, now: Pairs, size: int, marks: Marks) -> int:
     """Write the pairs of an outer key down, and where that of each inner key stands: how far all reach then."""
     for pair in range(start, end):
@@ -209,7 +211,7 @@ def _move(known: Pairs, start: int, end: int, now: Pairs, size: int, marks: Mark
     return size
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _visit(
     rows: Rows,
     reach: tuple[int, int, int],
@@ -253,7 +255,7 @@ def _visit(
     return size
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _by_pair(found: Small, whose: Small, start: int, end: int, further: Gaps, reach: int) -> int:
     """Write the cells of an outer key's positive gaps pair by pair: how far the cells of all reach then.
 

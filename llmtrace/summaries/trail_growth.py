@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from llmtrace.summaries.gaps import NOWHERE
+from llmtrace.summaries.kernels import inner
 from llmtrace.summaries.profiles import BUCKET_OF_CELL, DENSE, drain_into, largest, pour
 from llmtrace.summaries.room import Room
 from llmtrace.summaries.trails import Trails
@@ -134,8 +135,8 @@ def _grow(given: _Given, bounds: _Bounds, target: _Target, work: Work) -> tuple[
     """Write trails that have grown: how many cells are held, and how many histograms there are."""
     before, ends, held, moved, positive, limit = given.before, given.ends, given.held, target.held, target.positive, bounds.limit
     # Where the cells, the histogram and the further cells of the next key begin, from where on cells have not been moved yet, and
-    # where the next of either is written.
-    cell, row, start, kept, size, rows = 0, 0, 0, 0, 0, 0
+    # where the next of either is written. A bare 0 is a type of its own, for which all that is called is compiled once more.
+    cell = row = start = kept = size = rows = int(np.int64(0))
     for key in range(before.size):
         count, end = int(before[key]), ends[key]
         own = int(given.last[row]) if count >= limit else count
@@ -159,7 +160,7 @@ def _grow(given: _Given, bounds: _Bounds, target: _Target, work: Work) -> tuple[
     return _copy(held, kept, cell, moved, size), rows
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _copy(cells: CellArray, start: int, end: int, target: CellArray, size: int) -> int:
     """Write cells from `size` on: how far all reach then."""
     for one in range(end - start):
@@ -167,7 +168,7 @@ def _copy(cells: CellArray, start: int, end: int, target: CellArray, size: int) 
     return size + end - start
 
 
-@njit(nogil=True, cache=True)
+@inner
 def _count(
     histograms: Histograms, row: int, cells: tuple[CellArray, CellArray], work: Work, target: Histograms, place: int
 ) -> None:
