@@ -180,6 +180,8 @@ def test_gaps_are_not_followed_backwards(name: str) -> None:
         states = [state_of(analysis, part) for part in (frame[10:], frame[:10])]
         with pytest.raises(ValueError, match="in order of time"):
             analysis.combine(states)
+        with pytest.raises(ValueError, match="in order of time"):
+            analysis.accumulator().together(states)
 
 
 @pytest.mark.parametrize("name", ANALYSES)

@@ -139,19 +139,32 @@ def test_parquet_damaged_in_its_data(folder: Path, capsys: Capture) -> None:
     assert "damaged.parquet" in message
 
 
-def test_parquet_with_times_beyond_its_own_statistics(folder: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize("beyond_us", [10**15, 2**61])
+def test_parquet_with_times_beyond_its_own_statistics(folder: Path, capsys: Capture, beyond_us: int) -> None:
     first = 1_735_689_600_000_000
     times = pa.array([first, first + 77_777, first + 200_000], pa.timestamp("us"))
     table = pa.table({"timestamp": times, "input_tokens": [1, 2, 3], "output_tokens": [4, 5, 6]})
     pq.write_table(table, folder / "whole.parquet", compression="none", use_dictionary=False)
     content = (folder / "whole.parquet").read_bytes()
-    middle, later = ((first + offset).to_bytes(8, "little") for offset in (77_777, 10**15))
+    middle, later = ((first + offset).to_bytes(8, "little") for offset in (77_777, beyond_us))
     assert content.count(middle) == 1
     (folder / "rotten.parquet").write_bytes(content.replace(middle, later))
     code, message, hint = stats(["rotten.parquet"], capsys)
     assert code == 3
     assert message.endswith("rotten.parquet: there are times beyond those that the file's own statistics give")
     assert hint
+
+
+@pytest.mark.parametrize("command", ["stats", "burstiness", "reuse-time"])
+def test_parquet_that_is_not_sorted_as_it_says(command: str, folder: Path, capsys: Capture) -> None:
+    times = [1_735_689_600_000_000 + row * 1_000_000 for row in range(100)]
+    times[10], times[80] = times[80], times[10]
+    rows = {name: [1] * 100 for name in ("input_tokens", "output_tokens")} | {name: ["a"] * 100 for name in ("user", "model")}
+    table = pa.table({"timestamp": pa.array(times, pa.timestamp("us")), **rows})
+    pq.write_table(table, folder / "shuffled.parquet", sorting_columns=[pq.SortingColumn(0)])
+    assert main([command, "shuffled.parquet", "--quiet"]) == 3
+    message = capsys.readouterr().err.splitlines()[0]
+    assert message.endswith("shuffled.parquet: the rows are not in order of time, as the file's own footer says")
 
 
 @contextmanager

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from llmtrace.summaries.accumulator import Accumulator
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-__all__ = ["Span", "check_order", "combine", "plan", "read"]
+__all__ = ["InOrder", "Span", "check_order", "combine", "plan", "read"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,28 @@ def check_order(spans: Iterable[tuple[Any, Any]]) -> None:
     filled = [span for span in spans if span[0] is not None]
     if any(after[0] < before[1] for before, after in pairwise(filled)):
         raise ValueError("states are not those of neighbouring parts in order of time")
+
+
+class InOrder(Accumulator[pl.DataFrame]):
+    """The spans of parts that have to come in order of time."""
+
+    def __init__(self) -> None:
+        """Know no part."""
+        self._whole: pl.DataFrame | None = None
+
+    def add(self, state: pl.DataFrame) -> None:
+        """Take the span of the next part.
+
+        Raises:
+            ValueError: if it begins before those that have been taken have ended.
+        """
+        spans = [state] if self._whole is None else [self._whole, state]
+        check_order(span.row(0)[1:] for span in spans)
+        self._whole = combine(spans)
+
+    def total(self) -> pl.DataFrame:
+        """The span of all parts; there has been one at least."""
+        return combine([] if self._whole is None else [self._whole])
 
 
 def read(frame: pl.DataFrame) -> Span:

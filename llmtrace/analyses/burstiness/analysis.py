@@ -116,7 +116,8 @@ class Burstiness:
         Raises:
             ValueError: if they were made with different parameters, or are in another order.
         """
-        span.check_order(state["clock"].select("first_us", "last_us").row(0) for state in states)
+        clocks = (state.get(f"{_MOVED}clock", state["clock"]) for state in states)
+        span.check_order(ticks.select("first_us", "last_us").row(0) for ticks in clocks)
         combined = {table: combine([state[table] for state in states]) for table, combine in _COMBINE.items()}
         return {**combined, **hours.combine(states), **clock.combine(states), **self._moved_clock(states)}
 

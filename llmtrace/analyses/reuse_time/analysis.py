@@ -41,7 +41,6 @@ MOST_HELD = 128
 _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
     "parameters": parameters.combine,
     "totals": sums.combine,
-    "span": span.combine,
     "models": keys.combine_names,
 }
 
@@ -128,12 +127,12 @@ class ReuseTime:
         Raises:
             ValueError: if they were made with different parameters, or are in another order.
         """
-        span.check_order(state["span"].row(0)[1:] for state in states)
         return dict(self.accumulator().together(states))
 
     def accumulator(self) -> Joint[pl.DataFrame]:
-        """What follows keys once there are many requests."""
-        return Joint([Tables({name: Counter(combine) for name, combine in _COMBINE.items()}), *self._following()])
+        """What follows keys once there are many requests; a state out of order ends it before it comes to that."""
+        counters = {name: Counter(combine) for name, combine in _COMBINE.items()}
+        return Joint([Tables({"span": span.InOrder(), **counters}), *self._following()])
 
     def finish(self, state: State) -> Result:
         """The result: shares and quantiles as scalars, and as the main table `anchors`, rows of `coverage` at customary TTLs."""
