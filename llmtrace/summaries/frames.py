@@ -75,7 +75,7 @@ def gathered(column: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:
 
 
 def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Frames of like columns end to end, each column in one chunk, which they lose: column by column, so that few are held twice.
+    """Frames of like columns end to end, each column in one chunk, which they lose: one by one, so that only one is held twice.
 
     >>> frames = [pl.DataFrame({"rows": [3]}), pl.DataFrame({"rows": [5]})]
     >>> stacked(frames)["rows"].to_list(), frames[0].width

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -13,21 +13,26 @@ from llmtrace.summaries import months, trail_growth, ttl
 from llmtrace.summaries.months import Month
 from llmtrace.summaries.room import Room
 from llmtrace.summaries.trails import Trails
-from llmtrace.summaries.visits import moved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy.typing as npt
 
     from llmtrace.summaries.groups import Integers
     from llmtrace.summaries.interning import Ids, Keys
     from llmtrace.summaries.months import Tables
     from llmtrace.summaries.trails import Limits, Positive
     from llmtrace.summaries.ttl import CellArray
-    from llmtrace.summaries.visits import Table, Visits
+    from llmtrace.summaries.visits import Visits
+
+    Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
     Over = tuple[list[Month], list[pl.DataFrame]]
     """Months of shards that are over; their tables `months`."""
     Closed = tuple[pl.DataFrame, list[Month]]
+
+_Number = TypeVar("_Number", bound=np.integer[Any])
 
 __all__ = ["Months"]
 
@@ -91,9 +96,9 @@ class _Shard:
     def follow(self, visits: Visits, inner: int, counts: Over) -> None:  # noqa: ARG002
         """Follow the keys through further requests."""
         before, starts, stops = visits.before, visits.offsets[:-1], visits.offsets[1:]
-        self._requests = moved(self._requests, before, 0) + np.diff(visits.offsets)
-        self._edges = moved(self._edges, before, _NEVER)
-        positive = moved(self._trails.positive, before, 0)
+        self._requests = _moved(self._requests, before, 0) + np.diff(visits.offsets)
+        self._edges = _moved(self._edges, before, _NEVER)
+        positive = _moved(self._trails.positive, before, 0)
         while (first_us := _earliest(visits.times_us, starts, stops)) < _LATEST:
             if first_us >= self._end_us:
                 self._end(visits.keys, positive, counts[0])
@@ -136,6 +141,21 @@ class _Shard:
         settled = self._trails.settled(self._limits)
         trails = Trails(positive[here], settled.held, settled.profiles)
         return Month(self._start_us, keys[here], first_us, last_us, trails)
+
+
+def _moved(values: npt.NDArray[_Number], before: Integers, new: int) -> npt.NDArray[_Number]:
+    """The values of keys, or rows of them, where these stand now.
+
+    Args:
+        values: those of the keys that were known before.
+        before: per key its place among those, -1 for new ones.
+        new: the value of these.
+
+    >>> _moved(np.array([7, 9]), np.array([-1, 0, 1]), 0)
+    array([0, 7, 9])
+    """
+    # The last of all is what stands at -1; rows are taken in less time than put.
+    return np.append(values, np.full((1, *values.shape[1:]), new, values.dtype), axis=0).take(before, axis=0)
 
 
 @njit(nogil=True, cache=True)

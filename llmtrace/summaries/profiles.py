@@ -146,19 +146,7 @@ def pour(bucket: int, count: np.uint64, dense: Dense, marks: Dense) -> None:
 @inner
 def drain(dense: Dense, marks: Dense, target: Target, size: int) -> int:
     """Move all counts out of the array into the cells from `size` on, lowest bucket first; how far these reach then."""
-    buckets, counts = target
-    for word in range(marks.size):
-        rest = marks[word]
-        while rest:
-            lowest = rest & (~rest + _ONE)
-            # A power of two, whose exponent a float holds above 52 bits of mantissa.
-            bucket = (word << 6) + (np.float64(lowest).view(np.int64) >> 52) - 1023
-            buckets[size], counts[size] = bucket, dense[bucket]
-            dense[bucket] = 0
-            rest ^= lowest
-            size += 1
-        marks[word] = 0
-    return size
+    return drain_into(target, (0, 0), dense, marks, target, size)
 
 
 @inner
@@ -169,6 +157,7 @@ def drain_into(known: Target, reach: tuple[int, int], dense: Dense, marks: Dense
         rest = marks[word]
         while rest:
             lowest = rest & (~rest + _ONE)
+            # A power of two, whose exponent a float holds above 52 bits of mantissa.
             bucket = (word << 6) + (np.float64(lowest).view(np.int64) >> 52) - 1023
             while one < end and places[one] < bucket:
                 buckets[size], counts[size] = places[one], numbers[one]

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numba import njit
 
-from llmtrace.summaries import ttl
+from llmtrace.summaries import kernels, ttl
 from llmtrace.summaries.following import NO_INNER
 from llmtrace.summaries.gaps import NOWHERE
-from llmtrace.summaries.kernels import inner
 from llmtrace.summaries.room import Room
 from llmtrace.summaries.visits import INNER, INPUT, TOKENS
 
@@ -50,7 +49,7 @@ class Pairs(NamedTuple):
         inner: the inner key of each.
         last_us: time of the last visit of each.
         last_tokens: tokens of that.
-        born: which of all pairs it was to be visited first.
+        born: its number when the pairs of the shard are counted in the order of their first visits.
         positive: how many positive gaps it has, up to the limit of trails.
     """
 
@@ -82,14 +81,23 @@ def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts) -> tuple
     firsts = _ROOM.array("first_us", fresh, np.int64), _ROOM.array(f"first_input_{dtype}", fresh, dtype)
     further = _ROOM.array("ends", now.inner.size, np.int64), _ROOM.array("cells", visits.times_us.size, np.uint32)
     scratch = _ROOM.array("found", longest, np.uint32), _ROOM.array("whose", longest, np.uint32)
-    work = np.full(distinct, NOWHERE, np.int32), *scratch
+    work = _marks(distinct), *scratch
     groups = offsets, visits.before, np.append(0, np.cumsum(known.counts, dtype=np.int64))
     rows, known = (visits.times_us, _as(visits.what, dtype)), known._replace(last_tokens=_as(known.last_tokens, dtype))
     size, cells = _follow(rows, groups, known, (now, firsts), further, work, counts)
     for column in now[1:]:
         column.resize(size, refcheck=False)
+    work[0][now.inner if size < distinct else slice(None)] = NOWHERE
     born = size - known.inner.size
     return now, (firsts[0][:born].copy(), firsts[1][:born].copy()), (further[0][:size], further[1][:cells])
+
+
+def _marks(distinct: int) -> Marks:
+    """`NOWHERE` for each inner key: the thread's own, and left so, since there may be far more than a shard has."""
+    if _ROOM.size("marks") < distinct:
+        _ROOM.array("marks", 2 * distinct, np.int32)[:] = NOWHERE
+    marks: Marks = _ROOM.array("marks", distinct, np.int32)
+    return marks
 
 
 def _as(tokens: Tokens, dtype: np.dtype[Any]) -> Tokens:
@@ -200,7 +208,7 @@ def _follow(
     return size, cells
 
 
-@inner
+@kernels.inner
 def _move(known: Pairs, start: int, end: int, now: Pairs, size: int, marks: Marks) -> int:
     """Write the pairs of an outer key down, and where that of each inner key stands: how far all reach then."""
     for pair in range(start, end):
@@ -211,10 +219,10 @@ def _move(known: Pairs, start: int, end: int, now: Pairs, size: int, marks: Mark
     return size
 
 
-@inner
+@kernels.inner
 def _visit(
     rows: Rows,
-    reach: tuple[int, int, int],
+    numbers: tuple[int, int, int],
     marks: Marks,
     targets: tuple[Pairs, Firsts],
     more: Integers,
@@ -225,14 +233,14 @@ def _visit(
 
     Args:
         rows: times and the rest of its visits.
-        reach: from where its pairs stand, up to where, and how many have been born before.
+        numbers: from where its pairs stand, up to where, and how many have been born before.
         marks: the pair of each inner key; one from before where those of the outer key stand is another's.
         targets: takes the pairs; takes the first visits of those that are born.
         more: how many positive gaps each pair has.
         scratch: takes the cell of the gap before each visit, 0 where there is none, and its pair, counted from its first.
         counts: what gaps are added to.
     """
-    (start, known, born), (now, firsts), (found, whose), (gaps, sums) = reach, targets, scratch, counts
+    (start, known, born), (now, firsts), (found, whose), (gaps, sums) = numbers, targets, scratch, counts
     (times_us, what), size = rows, known
     for row in range(times_us.size):
         one, time = what[row, INNER], times_us[row]
@@ -255,21 +263,21 @@ def _visit(
     return size
 
 
-@inner
-def _by_pair(found: Small, whose: Small, start: int, end: int, further: Gaps, reach: int) -> int:
+@kernels.inner
+def _by_pair(found: Small, whose: Small, start: int, end: int, further: Gaps, size: int) -> int:
     """Write the cells of an outer key's positive gaps pair by pair: how far the cells of all reach then.
 
     Where those of a pair end takes the place of how many there are.
     """
     ends, cells = further
     for pair in range(start, end):
-        ends[pair], reach = reach, reach + ends[pair]
+        ends[pair], size = size, size + ends[pair]
     for row in range(whose.size):
         if found[row] > 0:
             own = start + np.int64(whose[row])
             cells[ends[own]] = found[row]
             ends[own] += 1
-    return reach
+    return size
 
 
 @njit(nogil=True, cache=True)

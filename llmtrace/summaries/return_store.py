@@ -55,7 +55,7 @@ class Returns:
         return shard.tables(keys, ranks)
 
     def tables(self, closed: Sequence[Tables], counts: Counts) -> Tables:
-        """The tables of all shards, which lose theirs."""
+        """The tables of all shards, which lose their `held` and `profiles`."""
         none = returns.nothing()
         starts = np.cumsum([0, *(tables["pairs"].height for tables in closed)])
         placed = [
@@ -87,10 +87,10 @@ class _Shard:
 
     def follow(self, visits: Visits, inner: int, counts: Counts) -> None:
         """Follow the keys through further requests."""
-        known = self._pairs._replace(positive=self._trails.positive)
-        self._pairs, firsts, further = return_kernels.follow(visits, known, inner, counts)
+        self._pairs, firsts, further = return_kernels.follow(visits, self._pairs, inner, counts)
         self._born.append(firsts)
         self._trails = self._trails.grown(self._pairs.positive, further, self._limits)
+        self._pairs = self._pairs._replace(positive=self._trails.positive)
 
     def tables(self, keys: Keys, ranks: Ids) -> Tables:
         """What the tables say of them: the outer keys are these, `ranks` has the place of each inner one."""

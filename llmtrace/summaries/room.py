@@ -32,3 +32,7 @@ class Room(threading.local):
         if name not in self._arrays or len(self._arrays[name]) < rows:
             self._arrays[name] = np.empty(shape, dtype)
         return self._arrays[name][:rows]
+
+    def size(self, name: str) -> int:
+        """How long the array of that name is; 0 if there is none yet."""
+        return len(self._arrays.get(name, ()))

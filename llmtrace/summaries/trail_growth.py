@@ -1,7 +1,7 @@
 """Trails to which the gaps of further requests are added again and again (see `trails`).
 
-To add to a histogram is to write all of it anew. So the last gaps of a key that has one are held as those of keys with few gaps
-are, and counted once there are many.
+To add to a histogram is to write all of it anew. So the last gaps of a key that has one are pending: held, as those of keys with
+few gaps are, and counted once there are many.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from llmtrace.summaries import kernels
 from llmtrace.summaries.gaps import NOWHERE
-from llmtrace.summaries.kernels import inner
 from llmtrace.summaries.profiles import BUCKET_OF_CELL, DENSE, drain_into, largest, pour
 from llmtrace.summaries.room import Room
 from llmtrace.summaries.trails import Trails
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Growing", "none"]
 
-MOST_LAST = 1 << 10
+MOST_PENDING = 1 << 10
 """So many gaps of a key with a histogram are counted at once."""
 
 _ONE = np.uint64(1)
@@ -46,13 +46,13 @@ class Growing:
 
     Attributes:
         positive: per key its positive gaps; the limit of trails stands for more, too.
-        last: key by key, how many gaps of those with histograms are held.
+        pending: per key with a histogram, how many of its gaps are held and not yet counted in that.
         held: key by key and in order of time, the cells of gaps that are not in histograms.
         profiles: key by key, the histograms; empty rows if there are none.
     """
 
     positive: Positive
-    last: Positive
+    pending: Positive
     held: CellArray
     profiles: Cells
 
@@ -64,7 +64,7 @@ class Growing:
             further: key by key, where the cells of further positive gaps end, and these, in order of time.
             limits: how trails are kept.
         """
-        return self._with(before, further, limits, MOST_LAST)
+        return self._with(before, further, limits, MOST_PENDING)
 
     def settled(self, limits: Limits) -> Trails:
         """The trails as they are, with every gap where it belongs."""
@@ -72,26 +72,26 @@ class Growing:
         whole = self._with(self.positive, further, limits, 1)
         return Trails(whole.positive, whole.held, whole.profiles)
 
-    def _with(self, before: Positive, further: Further, limits: Limits, most_last: int) -> Growing:
+    def _with(self, before: Positive, further: Further, limits: Limits, most_pending: int) -> Growing:
         """The trails after further requests; so many gaps of a key with a histogram are counted in it."""
         (offsets, buckets, counts), room = self.profiles, self.held.size + further[1].size
         is_wide = largest(self.profiles) + room >> 32
         histograms = offsets, buckets, counts.astype(np.uint64 if is_wide else np.uint32, copy=False)
-        given = _Given(self.last, self.held, histograms, before, *further)
+        given = _Given(self.pending, self.held, histograms, before, *further)
         target = _target(before.size, room, buckets.size + room if limits.profiled else 0, histograms[2].dtype)
         work = np.zeros(DENSE, np.uint64), np.zeros(DENSE // 64, np.uint64)
-        size, rows = _grow(given, _Bounds(limits.limit, most_last, limits.profiled), target, work)
+        size, rows = _grow(given, _Bounds(limits.limit, most_pending, limits.profiled), target, work)
         ends, places, numbers = target.histograms
         profiles: Cells = ends[: rows + 1].copy(), places[: ends[rows]].copy(), numbers[: ends[rows]].copy()
         if is_wide and not largest(profiles) >> 32:
             profiles = *profiles[:2], profiles[2].astype(np.uint32)
-        return Growing(target.positive, target.last[:rows].copy(), target.held[:size].copy(), profiles)
+        return Growing(target.positive, target.pending[:rows].copy(), target.held[:size].copy(), profiles)
 
 
 class _Given(NamedTuple):
     """Trails, as `Growing` has them, and what is added to them, as `grown` takes it."""
 
-    last: Positive
+    pending: Positive
     held: CellArray
     histograms: Histograms
     before: Positive
@@ -103,7 +103,7 @@ class _Target(NamedTuple):
     """What takes trails, with room for as many cells as there can be."""
 
     positive: Positive
-    last: Positive
+    pending: Positive
     held: CellArray
     histograms: Histograms
 
@@ -112,7 +112,7 @@ class _Bounds(NamedTuple):
     """The limit of trails, how many gaps of a key with a histogram are counted at once, and whether there are histograms."""
 
     limit: int
-    most_last: int
+    most_pending: int
     is_profiled: bool
 
 
@@ -126,8 +126,8 @@ def _target(keys: int, held: int, counted: int, dtype: np.dtype[Any]) -> _Target
     """Room for so many keys, cells and cells of histograms; the thread's own but for what is of each key."""
     numbers = _ROOM.array("wide" if dtype == np.uint64 else "counts", counted, dtype)
     histograms = np.zeros(keys + 1, np.int64), _ROOM.array("buckets", counted, np.uint16), numbers
-    last, cells = _ROOM.array("last", keys, np.uint16), _ROOM.array("held", held, np.uint32)
-    return _Target(np.empty(keys, np.uint16), last, cells, histograms)
+    pending, cells = _ROOM.array("pending", keys, np.uint16), _ROOM.array("held", held, np.uint32)
+    return _Target(np.empty(keys, np.uint16), pending, cells, histograms)
 
 
 @njit(nogil=True, cache=True)
@@ -139,9 +139,9 @@ def _grow(given: _Given, bounds: _Bounds, target: _Target, work: Work) -> tuple[
     cell = row = start = kept = size = rows = int(np.int64(0))
     for key in range(before.size):
         count, end = int(before[key]), ends[key]
-        own = int(given.last[row]) if count >= limit else count
+        own = int(given.pending[row]) if count >= limit else count
         now = min(count + end - start, limit)
-        is_counted = now == limit and (own + end - start >= bounds.most_last or not bounds.is_profiled)
+        is_counted = now == limit and (own + end - start >= bounds.most_pending or not bounds.is_profiled)
         positive[key], cell = now, cell + own
         if is_counted:
             size, kept = _copy(held, kept, cell - own, moved, size), cell
@@ -153,14 +153,14 @@ def _grow(given: _Given, bounds: _Bounds, target: _Target, work: Work) -> tuple[
             begin, cut = (cell - own, start) if is_counted and bounds.is_profiled else (cell, end)
             cells = held[begin:cell], given.cells[cut:end]
             _count(given.histograms, row if count >= limit else NOWHERE, cells, work, target.histograms, rows)
-            target.last[rows] = 0 if is_counted else own + end - start
+            target.pending[rows] = 0 if is_counted else own + end - start
             rows += 1
         row += count >= limit
         start = end
     return _copy(held, kept, cell, moved, size), rows
 
 
-@inner
+@kernels.inner
 def _copy(cells: CellArray, start: int, end: int, target: CellArray, size: int) -> int:
     """Write cells from `size` on: how far all reach then."""
     for one in range(end - start):
@@ -168,7 +168,7 @@ def _copy(cells: CellArray, start: int, end: int, target: CellArray, size: int) 
     return size + end - start
 
 
-@inner
+@kernels.inner
 def _count(
     histograms: Histograms, row: int, cells: tuple[CellArray, CellArray], work: Work, target: Histograms, place: int
 ) -> None:

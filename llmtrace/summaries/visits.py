@@ -8,8 +8,7 @@ In a table of visits a request is one row:
     key         its outer key
     time_us     arrival in microseconds since 1970
     what        the place of its inner key in a table of them; input tokens, 0 where not known; tokens of input and output, those
-                that are known, which stop at 2^63 - 1. In 32 bits where no number needs all of them, as in any sound trace, or
-                else in 64
+                that are known, which stop at 2^63 - 1; UInt32 if all tokens are below 2^32 - 1, else Int64
 
 Rows stand shard by shard, and in order of time within each. Requests of an unknown outer key are left out.
 """
@@ -17,7 +16,7 @@ Rows stand shard by shard, and in order of time within each. Requests of an unkn
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -34,16 +33,11 @@ from llmtrace.summaries.tallies import ranked
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy.typing as npt
-
     from llmtrace.summaries.interning import Ids, Integers, Keys
 
-    Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
     Columns = tuple[Keys, Ids, Integers, Integers, Integers]
     What = np.ndarray[tuple[int, int], np.dtype[np.integer[Any]]]
     Piece = tuple["Rows", Ids]
-
-_Number = TypeVar("_Number", bound=np.integer[Any])
 
 __all__ = [
     "INNER",
@@ -53,19 +47,17 @@ __all__ = [
     "TOKENS",
     "Chunk",
     "Rows",
-    "Table",
     "Visits",
-    "added",
     "arrange",
     "deal",
-    "moved",
+    "known_sum",
     "pieces",
     "together",
 ]
 
 SHARDS = 64
 SCHEMA: Mapping[str, pl.DataType] = {"key": pl.UInt64(), "time_us": pl.Int64(), "what": pl.Array(pl.UInt32(), 3)}
-"""The columns of a table of visits; `what` may have 64 bits, too."""
+"""The columns of a table of visits; `what` may be of Int64, too."""
 INNER, INPUT, TOKENS = range(3)
 """The fields of `what`."""
 
@@ -142,7 +134,7 @@ def _dealt(chunks: Sequence[Chunk], sizes: Integers, dtype: type[np.integer[Any]
     rows = Rows(np.empty(size, np.uint64), np.empty(size, np.int64), np.empty((size, 3), dtype))
     for chunk in chunks:
         columns = frozen(chunk.outer, chunk.inner, chunk.times_us, chunk.input_tokens, chunk.output_tokens)
-        most = max(most, int(_deal(columns, ends, rows, _LARGEST)))
+        most = max(most, int(_deal(columns, ends, rows)))
     return rows, most
 
 
@@ -195,23 +187,8 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
     return Visits(numbers.keys[order], np.where(order < known.size, order, -1), offsets, times_us, what)
 
 
-def moved(values: npt.NDArray[_Number], before: Integers, new: int) -> npt.NDArray[_Number]:
-    """The values of keys, or rows of them, where these stand now.
-
-    Args:
-        values: those of the keys that were known before.
-        before: per key its place among those, -1 for new ones.
-        new: the value of these.
-
-    >>> moved(np.array([7, 9]), np.array([-1, 0, 1]), 0)
-    array([0, 7, 9])
-    """
-    # The last of all is what stands at -1; rows are taken in less time than put.
-    return np.append(values, np.full((1, *values.shape[1:]), new, values.dtype), axis=0).take(before, axis=0)
-
-
 @njit(nogil=True, cache=True)
-def added(input_tokens: int, output_tokens: int) -> np.int64:
+def known_sum(input_tokens: int, output_tokens: int) -> np.int64:
     """Input and output tokens together, as far as they are known (not negative); the sum stops at 2^63 - 1."""
     # Of a sum with a sign that is too large a compiler may make anything.
     return np.int64(min(np.uint64(max(input_tokens, 0)) + np.uint64(max(output_tokens, 0)), _LARGEST))
@@ -224,18 +201,17 @@ def _count(outer: Keys, sizes: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _deal(columns: Columns, ends: Integers, rows: Rows, largest: np.uint64) -> np.uint64:
+def _deal(columns: Columns, ends: Integers, rows: Rows) -> np.int64:
     """Write a chunk where the shards of its requests go on, which `ends` has and which is set further: the most tokens of one."""
-    (outer, inner, times, inputs, outputs), (keys, times_us, what), most = columns, rows, np.uint64(0)
+    (outer, inner, times, inputs, outputs), (keys, times_us, what), most = columns, rows, np.int64(0)
     for row in range(outer.size):
         key = outer[row]
         if key != UNKNOWN:
             place = np.uint64(ends[key >> _SHIFT])
             ends[key >> _SHIFT] += 1
-            known_inputs = np.uint64(max(inputs[row], 0))
-            tokens = known_inputs + np.uint64(max(outputs[row], 0))
+            tokens = known_sum(inputs[row], outputs[row])
             keys[place], times_us[place] = key, times[row]
-            what[place, INNER], what[place, INPUT], what[place, TOKENS] = inner[row], known_inputs, min(tokens, largest)
+            what[place, INNER], what[place, INPUT], what[place, TOKENS] = inner[row], max(inputs[row], 0), tokens
             most = max(most, tokens)
     return most
 

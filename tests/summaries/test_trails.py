@@ -116,15 +116,15 @@ def test_joined_trails_are_those_of_the_whole(visits: Visits, cuts: list[int], l
 @given(
     given_gaps=st.lists(st.dictionaries(st.integers(0, 4), st.lists(st.sampled_from([1, 7, 10**9])), max_size=3)),
     limits=LIMITS,
-    most_last=st.integers(1, 9),
+    most_pending=st.integers(1, 9),
 )
-def test_trails_grow_to_those_of_the_whole(given_gaps: list[dict[int, list[int]]], limits: Limits, most_last: int) -> None:
+def test_trails_grow_to_those_of_the_whole(given_gaps: list[dict[int, list[int]]], limits: Limits, most_pending: int) -> None:
     found, keys = trail_growth.none(), list[int]()
     gaps: dict[int, list[int]] = defaultdict(list)
     for more in given_gaps:
         now = sorted({*keys, *more})
         before = [keys.index(key) if key in keys else -1 for key in now]
-        with patch.object(trail_growth, "MOST_LAST", most_last):
+        with patch.object(trail_growth, "MOST_PENDING", most_pending):
             found = grown(found, before, [more.get(key, []) for key in now], limits)
         keys = now
         for key, some in more.items():

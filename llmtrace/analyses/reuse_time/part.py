@@ -21,7 +21,7 @@ from llmtrace.summaries import keys, months, returns, sums, visits
 from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.following import INNER_SCHEMA
 from llmtrace.summaries.interning import Interner
-from llmtrace.summaries.visits import Chunk, added, deal
+from llmtrace.summaries.visits import Chunk, deal, known_sum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,7 +151,7 @@ def _add_up(inputs: Integers, outputs: Integers, sides: Integers) -> None:
             sides[side, _REST] += total
         return
     for row in range(inputs.size):
-        both = added(inputs[row], outputs[row])
+        both = known_sum(inputs[row], outputs[row])
         for side, value, is_known in ((0, inputs[row], inputs[row] >= 0), (1, both, max(inputs[row], outputs[row]) >= 0)):
             if is_known:
                 sides[side, _KNOWN] += 1
