@@ -164,6 +164,17 @@ def test_no_requests_give_a_result_with_every_name(example: Analysis) -> None:
     }
 
 
+@pytest.mark.parametrize("rows", [0, 1, 40])
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_tables_have_the_columns_that_plans_promise(example: Analysis, rows: int) -> None:
+    analysis = fixed(example)
+    plans = analysis.partial(some_requests(2, rows).lazy().select(sorted(analysis.uses)))
+    for name, table in zip(plans, pl.collect_all(plans.values()), strict=True):
+        # Tokens that do not fit into 32 bits have 64 there.
+        found = {**table.schema, **({"what": pl.Array(pl.UInt32, 3)} if name.startswith("visits") else {})}
+        assert found == dict(plans[name].collect_schema())
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_number_is_defined(example: Analysis) -> None:
     analysis = fixed(example)

@@ -57,7 +57,7 @@ def tables_of(
     made: dict[str, pl.DataFrame] = {}
     once = frame.map_batches(partial(_note, summarise=summarise, made=made), schema={"tables": pl.UInt32}).cache()
     return {
-        # What Polars would check of a schema is for tests; some numbers have more bits where they need them.
+        # Numbers that need more bits than the schema says have them, which Polars would refuse; the tests check all others.
         name: once.map_batches(partial(_take, name=name, made=made), schema=dict(schema), validate_output_schema=False)
         for name, schema in schemas.items()
     }

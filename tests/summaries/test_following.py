@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -125,3 +126,19 @@ def test_the_positive_gaps_of_keys_that_are_not_eligible_are_not_released() -> N
     state = together([state_of(rows)], Following.followed)
     found = returns.released(state, state["pairs"]["positive"].to_numpy() >= LIMITS.threshold, LIMITS.limit)
     assert found.rows() == [(0, 1, 0), (1, 1, 1), (5, 1, 1), (9, 1, 0)]
+
+
+@pytest.mark.parametrize("waiting", [0, 1 << 20])
+def test_tokens_stay_as_large_as_they_were_where_those_that_follow_are_small(waiting: int) -> None:
+    rows = [(0, 3, 5, 2**40, 2**41), (1, 1 << 60, 5, 2**40, 0), (2, 1 << 60, 5, 1, 1)]
+    with patch.object(following, "MOST_WAITING", waiting):
+        state = together(states_of(rows, [2]), Following.followed)
+    assert [column.tolist() for column in returns.tokens_of(state)] == [[2**40, 2**40], [3 * 2**40, 2]]
+
+
+@given(rows=ROWS, keys=st.integers(1, 5))
+def test_slices_of_keys_have_the_tokens_of_all(rows: Rows, keys: int) -> None:
+    state = together([state_of(rows)], Following.followed)
+    some = [returns.tokens_of(own) for own in returns.slices(state, keys)]
+    whole = [column.tolist() for column in returns.tokens_of(state)]
+    assert [[value for own in some for value in own[side]] for side in (0, 1)] == whole

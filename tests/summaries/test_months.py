@@ -93,3 +93,11 @@ def test_requests_of_all_known_keys_are_counted_up_to_a_limit(rows: Rows, cuts: 
     state = followed(rows, cuts, waiting)
     counts = {key: sum(found == key for _, found in rows) for key in sorted({key for _, key in rows} - {UNKNOWN})}
     assert dict(state["visitors"].iter_rows()) == {key: min(count, months.MOST_REQUESTS) for key, count in counts.items()}
+
+
+@pytest.mark.parametrize("cuts", [[], [4, 8]])
+def test_a_month_between_others_is_over(cuts: list[int]) -> None:
+    rows = [(datetime(2024, month, 5, hour), 7) for month in (1, 2, 3) for hour in range(4)]
+    state = followed(rows, cuts, 0)
+    assert state["months"]["month"].to_list() == [datetime(2024, 2, 1)]
+    assert state["open_months"]["month"].to_list() == [datetime(2024, 1, 1), datetime(2024, 3, 1)]

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmtrace.summaries import profiles, trail_growth, trails, ttl
+from llmtrace.summaries.trail_growth import Growing
 from llmtrace.summaries.trails import Limits, Trails
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from llmtrace.summaries.trail_growth import Growing
 
     Visits = Sequence[tuple[int, int]]
 
@@ -136,3 +135,10 @@ def test_trails_side_by_side_are_those_of_all_keys() -> None:
     limits = Limits(1, 2, profiled=True)
     left, right = (made_of(gaps, limits) for gaps in ([[1], [7, 7]], [[9, 1], [5]]))
     assert_right(trails.beside([left, right]), [0, 1, 2, 3], {0: [1], 1: [7, 7], 2: [9, 1], 3: [5]}, limits)
+
+
+def test_counts_grow_beyond_32_bits() -> None:
+    limits = Limits(1, 1, profiled=True)
+    own = made_of([[1]], limits)
+    full = Growing(own.positive, np.zeros(1, np.uint16), own.held, (*own.profiles[:2], np.array([2**32 - 1], np.uint32)))
+    assert grown(full, [0], [[1]], limits).settled(limits).profiles[2].tolist() == [2**32]
