@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -157,14 +159,17 @@ def test_parquet_with_times_beyond_its_own_statistics(folder: Path, capsys: Capt
 
 @pytest.mark.parametrize("command", ["stats", "burstiness", "reuse-time"])
 def test_parquet_that_is_not_sorted_as_it_says(command: str, folder: Path, capsys: Capture) -> None:
-    times = [1_735_689_600_000_000 + row * 1_000_000 for row in range(100)]
-    times[10], times[80] = times[80], times[10]
-    rows = {name: [1] * 100 for name in ("input_tokens", "output_tokens")} | {name: ["a"] * 100 for name in ("user", "model")}
-    table = pa.table({"timestamp": pa.array(times, pa.timestamp("us")), **rows})
-    pq.write_table(table, folder / "shuffled.parquet", sorting_columns=[pq.SortingColumn(0)])
-    assert main([command, "shuffled.parquet", "--quiet"]) == 3
-    message = capsys.readouterr().err.splitlines()[0]
-    assert message.endswith("shuffled.parquet: the rows are not in order of time, as the file's own footer says")
+    frame = pl.DataFrame({"timestamp": pl.datetime_range(datetime(2025, 1, 1), datetime(2025, 1, 2), "1m", eager=True)})
+    frame = frame.with_columns(pl.lit("a").alias(name) for name in ("user", "model")).with_columns(
+        input_tokens=1, output_tokens=2
+    )
+    found = []
+    for name, rows in (("sound", frame), ("lying", frame.sample(fraction=1, shuffle=True, seed=1))):
+        pq.write_table(rows.to_arrow(), folder / f"{name}.parquet", sorting_columns=[pq.SortingColumn(0)])
+        assert main([command, f"{name}.parquet", "--format", "json", "--quiet"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        found.append((result["scalars"], result["tables"]))
+    assert found[0] == found[1]
 
 
 @contextmanager

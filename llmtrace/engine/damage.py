@@ -52,29 +52,25 @@ def applied(part: Part) -> Iterator[None]:
 
 
 def bounded(part: Part, frame: pl.DataFrame) -> None:
-    """Check that the requests of a part are of its interval and in order, as the footers of its sources promise.
+    """Check that the requests of a part are of its interval, as the statistics of its sources promise.
 
     Args:
         part: the part.
         frame: its requests, in order of time.
 
     Raises:
-        InputError: if they are not: a source is damaged where no reader notices.
+        InputError: if one is not: its source is damaged where no reader notices.
     """
     times_us = frame["timestamp"].to_physical()
     start, end = ((edge - EPOCH) // MICROSECOND for edge in (part.interval.start, part.interval.end))
     if times_us.len() and not (
         times_us.null_count() == 0 and start <= times_us.item(0) and times_us.item(times_us.len() - 1) < end
     ):
-        raise _damaged(part, "there are times beyond those that the file's own statistics give")
-    if part.ordered and not times_us.is_sorted():
-        raise _damaged(part, "the rows are not in order of time, as the file's own footer says")
-
-
-def _damaged(part: Part, what: str) -> InputError:
-    names = ", ".join(entry.source.name for entry in part.opened)
-    hint = "The file is damaged, or was written wrongly; write it anew, or take it from where it came."
-    return InputError(f"{names}: {what}", hint)
+        names = ", ".join(entry.source.name for entry in part.opened)
+        raise InputError(
+            f"{names}: there are times beyond those that the file's own statistics give",
+            "The file is damaged, or was written wrongly; write it anew, or take it from where it came.",
+        )
 
 
 def _read_whole(opened: Opened) -> None:

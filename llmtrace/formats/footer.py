@@ -15,7 +15,7 @@ from llmtrace.formats.stores import filesystem, is_address
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["RowGroup", "key_values", "may_be_empty", "metadata", "row_groups", "schema", "sorted_by"]
+__all__ = ["RowGroup", "key_values", "may_be_empty", "metadata", "row_groups", "schema"]
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,6 @@ def may_be_empty(path: str, column: str) -> bool:
         return True
     known = [footer.row_group(index).column(place).statistics for index in range(footer.num_row_groups)]
     return any(one is None or not one.has_min_max or not one.min_raw for one in known)
-
-
-def sorted_by(path: str, column: str) -> bool:
-    """Whether every row group says that its rows ascend by this column first."""
-    footer = metadata(path)
-    place = _place(footer, column)
-    orders = [footer.row_group(index).sorting_columns for index in range(footer.num_row_groups)]
-    return bool(orders) and all(order and order[0].column_index == place and not order[0].descending for order in orders)
 
 
 def _place(footer: pq.FileMetaData, column: str) -> int | None:

@@ -131,10 +131,6 @@ class Source:
         """Whether an empty text may be in a raw column of Parquet, as far as its footer tells."""
         return footer.may_be_empty(self.path, column)
 
-    def sorted_by(self, column: str) -> bool:
-        """Whether a Parquet file says that the rows of each of its row groups ascend by this raw column."""
-        return self.text is None and footer.sorted_by(self.path, column)
-
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of its raw columns, hive keys left out."""

@@ -138,7 +138,7 @@ class Trace:
     def empty_part(self) -> Part:
         """A part without requests, for a window in which there are none."""
         moment = self.span.start if self.span else EPOCH
-        return Part((), Interval(moment, moment), None, frozenset(), ordered=True)
+        return Part((), Interval(moment, moment), None, frozenset())
 
     def _part(self, interval: Interval, seen: set[int]) -> Part:
         inside = [
@@ -151,16 +151,10 @@ class Trace:
             Piece(self.opened[piece.source], piece, piece.within(interval), index not in seen) for index, piece in inside
         )
         seen.update(index for index, _ in inside)
-        return Part(pieces, interval, self.filters.predicate(), self.filters.columns(), self._ordered(pieces))
+        return Part(pieces, interval, self.filters.predicate(), self.filters.columns())
 
     def _undated(self, index: int, seen: set[int]) -> bool:
         return self.slices[index].first is None and index not in seen
-
-    def _ordered(self, pieces: Sequence[Piece]) -> bool:
-        """Whether the pieces follow each other in time and each one's file says that it is sorted."""
-        slices = [piece.slice for piece in pieces]
-        follow = all(a.last is not None and b.first is not None and a.last <= b.first for a, b in pairwise(slices))
-        return follow and all(_says_sorted(piece.opened) for piece in pieces)
 
     def provenance(self) -> dict[str, Any]:
         """Where numbers from this trace come from, JSON-ready."""
@@ -223,11 +217,6 @@ def _open(source: Source, layout: str | None, options: ReadOptions) -> Opened:
 def _apart(slices: Sequence[Slice]) -> bool:
     """Whether slices, in order of their first arrivals, have no time in common."""
     return all(a.last is None or b.first is None or a.last < b.first for a, b in pairwise(slices))
-
-
-def _says_sorted(opened: Opened) -> bool:
-    cell = opened.reading.cells["timestamp"]
-    return opened.source.kind == "parquet" and len(cell.sources) == 1 and opened.source.sorted_by(cell.sources[0])
 
 
 def _check_text(part: Part) -> None:

@@ -70,14 +70,12 @@ class Part:
         interval: the time interval that it covers.
         predicate: the filters, or None.
         filter_columns: canonical columns that the filters read.
-        ordered: whether the rows are known to be in order of time as read.
     """
 
     pieces: tuple[Piece, ...]
     interval: Interval
     predicate: pl.Expr | None
     filter_columns: frozenset[str]
-    ordered: bool
 
     @property
     def opened(self) -> list[Opened]:
@@ -118,8 +116,8 @@ class Part:
         is_cut = not within_input and "cached_tokens" in {*wanted, *self.filter_columns}
         clamped = read.with_columns(_clamped()) if is_cut else read
         kept = (clamped.filter(*tests) if tests else clamped).select(wanted)
-        known = self.ordered and "request_id" not in wanted
-        return kept if known else kept.map_batches(_in_order, validate_output_schema=False)
+        # Whatever a footer says of their order: to look takes next to no time, and kernels must not meet negative gaps.
+        return kept.map_batches(_in_order, validate_output_schema=False)
 
     def count(self, read: pl.LazyFrame, columns: Collection[str]) -> pl.LazyFrame:
         """One row of counts over what is read for these columns, before any filter but the interval.

@@ -105,23 +105,6 @@ def test_a_rewritten_file_is_looked_at_again(tmp_path: Path) -> None:
         assert source(path).rows() == rows
 
 
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ([pq.SortingColumn(1)], True),
-        ([pq.SortingColumn(1), pq.SortingColumn(0)], True),
-        ([pq.SortingColumn(1, descending=True)], False),
-        ([pq.SortingColumn(0), pq.SortingColumn(1)], False),
-        (None, False),
-    ],
-)
-def test_sorted_by(tmp_path: Path, order: list[pq.SortingColumn] | None, expected: bool) -> None:  # noqa: FBT001
-    path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"a": [1, 2, 3], "t": [1, 2, 3]}), path, sorting_columns=order, row_group_size=2)
-    assert source(path).sorted_by("t") is expected
-    assert source(path).sorted_by("absent") is False
-
-
 def test_pages_that_are_damaged_are_told_by_name(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pl.DataFrame({"t": range(1000)}).write_parquet(path, compression="zstd")
