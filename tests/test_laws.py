@@ -184,8 +184,8 @@ def test_every_number_is_defined(example: Analysis) -> None:
     assert all(sentence.endswith(".") for sentence in result.definitions.values())
 
 
-@pytest.mark.parametrize("name", ["burstiness", "reuse-time"])
-def test_gaps_are_not_followed_backwards(name: str) -> None:
+@pytest.mark.parametrize("name", ["burstiness", "reuse-time", "evolution"])
+def test_time_does_not_go_backwards(name: str) -> None:
     frame = some_requests(3, 20)
     for analysis in map(fixed, ANALYSES[name]):
         states = [state_of(analysis, part) for part in (frame[10:], frame[:10])]

@@ -54,7 +54,7 @@ class Analysis(Protocol):
         """One state from those of neighbouring parts, in order of time.
 
         Raises:
-            ValueError: if the states come from different parameters, or are in another order where gaps are followed.
+            ValueError: if the states come from different parameters, or are in another order where that matters.
         """
 
     def accumulator(self) -> Accumulator[State]:

@@ -16,7 +16,7 @@ from llmtrace.analyses.evolution.people import People
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
 from llmtrace.summaries import habits, parameters, span
-from llmtrace.summaries.accumulator import Accumulator, Counter
+from llmtrace.summaries.accumulator import Accumulator, Counter, Tables
 from llmtrace.summaries.periods import Periods
 from llmtrace.summaries.summary import tables_of
 from llmtrace.summaries.user_medians import medians
@@ -114,7 +114,7 @@ class Evolution:
         """One state from those of neighbouring parts, in order of time.
 
         Raises:
-            ValueError: if they were made with different parameters.
+            ValueError: if they were made with different parameters, or are in another order.
         """
         return self.accumulator().together(states)
 
@@ -190,11 +190,12 @@ class _Store(Accumulator["State"]):
 
     def __init__(self) -> None:
         """Know no part."""
-        self._heads, self._parts = Counter(_combined_heads), parts.Store()
+        self._heads = Tables({"parameters": Counter(parameters.combine), "span": span.InOrder()})
+        self._parts = parts.Store()
 
     def add(self, state: State) -> None:
         """Take the state of the next part."""
-        self._heads.add({name: state[name] for name in ("parameters", "span")})
+        self._heads.add(state)
         self._parts.add(state)
 
     def total(self) -> State:
@@ -205,10 +206,3 @@ class _Store(Accumulator["State"]):
 def _medians(users: pl.DataFrame) -> tuple[Floats, Floats]:
     """The median input and output tokens of each user with enough requests; NaN of the others."""
     return medians(parts.lengths_of(users), (users["requests"] >= people.ENOUGH_REQUESTS).to_numpy())
-
-
-def _combined_heads(states: Sequence[State]) -> State:
-    return {
-        "parameters": parameters.combine([state["parameters"] for state in states]),
-        "span": span.combine([state["span"] for state in states]),
-    }
