@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from llmtrace.errors import InputError, UsageError
-from llmtrace.trace.parts import EPOCH, MICROSECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,10 +61,9 @@ def bounded(part: Part, frame: pl.DataFrame) -> None:
         InputError: if one is not: its source is damaged where no reader notices.
     """
     times_us = frame["timestamp"].to_physical()
-    start, end = ((edge - EPOCH) // MICROSECOND for edge in (part.interval.start, part.interval.end))
-    if times_us.len() and not (
-        times_us.null_count() == 0 and start <= times_us.item(0) and times_us.item(times_us.len() - 1) < end
-    ):
+    start, end = part.interval.edges_us
+    # Numbers, since a rotten time may be of a year that Python does not know.
+    if times_us.null_count() or (times_us.len() and not start <= times_us[0] <= times_us[-1] < end):
         names = ", ".join(entry.source.name for entry in part.opened)
         raise InputError(
             f"{names}: there are times beyond those that the file's own statistics give",

@@ -207,7 +207,6 @@ class _Keys:
     def tables(self) -> list[Any]:
         """The table `inner` and the tables of each follower; with that it ends."""
         order, ranks = ranked(self._inner.keys)
-
         closed = list(self._pool.map(partial(self._closed, ranks=ranks), range(self._groups)))
         self._pool.shutdown()
         inner = pl.DataFrame({"key": self._inner.keys[order], "requests": self._requests[order]})

@@ -9,11 +9,11 @@ import polars as pl
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
-__all__ = ["frame_of", "gathered", "moments", "series_of", "stacked"]
+__all__ = ["frame_of", "gathered", "moments", "series_of"]
 
 
 class _Exported:
@@ -72,17 +72,3 @@ def gathered(column: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:
     places = np.empty(order.size, np.int64)
     places[order] = np.arange(order.size)
     return pl.concat(found)[places] if found else column
-
-
-def stacked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Frames of like columns end to end, each column in one chunk, which they lose: one by one, so that only one is held twice.
-
-    >>> frames = [pl.DataFrame({"rows": [3]}), pl.DataFrame({"rows": [5]})]
-    >>> stacked(frames)["rows"].to_list(), frames[0].width
-    ([3, 5], 0)
-    """
-    return pl.concat([_stacked(frames, name) for name in frames[0].columns], how="horizontal")
-
-
-def _stacked(frames: Sequence[pl.DataFrame], name: str) -> pl.DataFrame:
-    return pl.concat([frame.drop_in_place(name).to_frame() for frame in frames], how="vertical_relaxed", rechunk=True)

@@ -78,26 +78,19 @@ def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts) -> tuple
     offsets, sizes, dtype = visits.offsets, np.diff(visits.offsets), np.result_type(visits.what, known.last_tokens)
     fresh, longest = int(np.minimum(sizes, distinct).sum()), int(sizes.max(initial=0))
     now = Pairs(np.empty(visits.before.size, np.uint32), *_columns(known.inner.size + fresh, dtype))
-    firsts = _ROOM.array("first_us", fresh, np.int64), _ROOM.array(f"first_input_{dtype}", fresh, dtype)
+    firsts = _ROOM.array("first_us", fresh, np.int64), _ROOM.array("first_input", fresh, dtype)
     further = _ROOM.array("ends", now.inner.size, np.int64), _ROOM.array("cells", visits.times_us.size, np.uint32)
     scratch = _ROOM.array("found", longest, np.uint32), _ROOM.array("whose", longest, np.uint32)
-    work = _marks(distinct), *scratch
+    # As many as there are inner keys, which may be far more than a shard has: left as it was found.
+    marks = _ROOM.array("marks", distinct, np.int32, new=NOWHERE)
     groups = offsets, visits.before, np.append(0, np.cumsum(known.counts, dtype=np.int64))
     rows, known = (visits.times_us, _as(visits.what, dtype)), known._replace(last_tokens=_as(known.last_tokens, dtype))
-    size, cells = _follow(rows, groups, known, (now, firsts), further, work, counts)
+    size, cells = _follow(rows, groups, known, (now, firsts), further, (marks, *scratch), counts)
     for column in now[1:]:
         column.resize(size, refcheck=False)
-    work[0][now.inner if size < distinct else slice(None)] = NOWHERE
+    marks[now.inner if size < distinct else slice(None)] = NOWHERE
     born = size - known.inner.size
     return now, (firsts[0][:born].copy(), firsts[1][:born].copy()), (further[0][:size], further[1][:cells])
-
-
-def _marks(distinct: int) -> Marks:
-    """`NOWHERE` for each inner key: the thread's own, and left so, since there may be far more than a shard has."""
-    if _ROOM.size("marks") < distinct:
-        _ROOM.array("marks", 2 * distinct, np.int32)[:] = NOWHERE
-    marks: Marks = _ROOM.array("marks", distinct, np.int32)
-    return marks
 
 
 def _as(tokens: Tokens, dtype: np.dtype[Any]) -> Tokens:
@@ -198,10 +191,8 @@ def _follow(
         if before[outer] >= 0:
             size = _move(known, starts[before[outer]], starts[before[outer] + 1], now, size, marks)
             further[0][start:size] = 0
-        reach = start, size, known.inner.size + births
-        end = _visit(
-            (times_us, what), reach, marks, (now, (firsts[0][births:], firsts[1][births:])), further[0], (found, whose), counts
-        )
+        numbers, born = (start, size, known.inner.size + births), (firsts[0][births:], firsts[1][births:])
+        end = _visit((times_us, what), numbers, marks, (now, born), further[0], (found, whose), counts)
         size, births = end, births + end - size
         cells = _by_pair(found, whose[: times_us.size], start, size, further, cells)
         now.counts[outer] = size - start

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from llmtrace.summaries import cells, return_kernels, returns, trail_growth, ttl
-from llmtrace.summaries.frames import stacked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Returns"]
 
-_OF_SHARDS = ("outer", "pairs", "excess", "held", "profiles")
+_OF_SHARDS, _IN_ONE = ("outer", "pairs", "excess", "held", "profiles"), {"held", "profiles"}
+"""Tables that shards have a part of each; those of them that are looked at as one array time and again."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,17 @@ class Returns:
         return shard.tables(keys, ranks)
 
     def tables(self, closed: Sequence[Tables], counts: Counts) -> Tables:
-        """The tables of all shards, which lose their `held` and `profiles`."""
+        """The tables of all shards."""
         none = returns.nothing()
         starts = np.cumsum([0, *(tables["pairs"].height for tables in closed)])
         placed = [
             {**tables, "excess": tables["excess"].with_columns(pl.col("pair") + int(start))}
             for tables, start in zip(closed, starts, strict=False)
         ]
-        frames = {name: [none[name], *(one[name] for one in placed)] for name in _OF_SHARDS}
-        whole = {name: pl.concat(frames.pop(name)) for name in ("outer", "pairs", "excess")}
-        # What is looked at as one array, time and again, is made one.
-        whole |= {name: stacked(some) for name, some in frames.items()}
+        whole = {
+            name: pl.concat([none[name], *(one[name] for one in placed)], how="vertical_relaxed", rechunk=name in _IN_ONE)
+            for name in _OF_SHARDS
+        }
         gaps, sums = counts
         return {**whole, "cells": returns.counted(gaps), "weights": ttl.weights(sums)}
 

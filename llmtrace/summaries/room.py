@@ -14,7 +14,7 @@ __all__ = ["Room"]
 
 
 class Room(threading.local):
-    """Arrays of any content, of each thread its own, by name. Whoever asks for one by the same name again is given the same.
+    """Arrays, of each thread its own, by name and type. Whoever asks for one by the same name again is given the same.
 
     >>> room = Room()
     >>> room.array("ids", 3, np.uint32)[:] = 7
@@ -24,15 +24,18 @@ class Room(threading.local):
 
     def __init__(self) -> None:
         """Have none yet."""
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
+        self._arrays: dict[tuple[str, np.dtype[Any]], npt.NDArray[Any]] = {}
 
-    def array(self, name: str, shape: int | tuple[int, int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The array of that name, which always has the same type and, but for its length, shape."""
-        rows = shape if isinstance(shape, int) else shape[0]
-        if name not in self._arrays or len(self._arrays[name]) < rows:
-            self._arrays[name] = np.empty(shape, dtype)
-        return self._arrays[name][:rows]
+    def array(self, name: str, shape: int | tuple[int, int], dtype: npt.DTypeLike, *, new: int | None = None) -> npt.NDArray[Any]:
+        """The array of that name and type, which always has, but for its length, the same shape.
 
-    def size(self, name: str) -> int:
-        """How long the array of that name is; 0 if there is none yet."""
-        return len(self._arrays.get(name, ()))
+        Args:
+            name: what it is for.
+            shape: its shape.
+            dtype: its type.
+            new: what one holds that is made now; without it, anything.
+        """
+        rows, key = shape if isinstance(shape, int) else shape[0], (name, np.dtype(dtype))
+        if key not in self._arrays or len(self._arrays[key]) < rows:
+            self._arrays[key] = np.empty(shape, dtype) if new is None else np.full(shape, new, dtype)
+        return self._arrays[key][:rows]

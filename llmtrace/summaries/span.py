@@ -70,7 +70,7 @@ class InOrder(Accumulator[pl.DataFrame]):
 
     def __init__(self) -> None:
         """Know no part."""
-        self._whole: pl.DataFrame | None = None
+        self._spans: list[pl.DataFrame] = []
 
     def add(self, state: pl.DataFrame) -> None:
         """Take the span of the next part.
@@ -78,13 +78,13 @@ class InOrder(Accumulator[pl.DataFrame]):
         Raises:
             ValueError: if it begins before those that have been taken have ended.
         """
-        spans = [state] if self._whole is None else [self._whole, state]
+        spans = [*self._spans, state]
         check_order(span.row(0)[1:] for span in spans)
-        self._whole = combine(spans)
+        self._spans = [combine(spans)]
 
     def total(self) -> pl.DataFrame:
         """The span of all parts; there has been one at least."""
-        return combine([] if self._whole is None else [self._whole])
+        return self._spans[0]
 
 
 def read(frame: pl.DataFrame) -> Span:

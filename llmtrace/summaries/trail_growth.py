@@ -124,8 +124,8 @@ def none(keys: int = 0) -> Growing:
 
 def _target(keys: int, held: int, counted: int, dtype: np.dtype[Any]) -> _Target:
     """Room for so many keys, cells and cells of histograms; the thread's own but for what is of each key."""
-    numbers = _ROOM.array("wide" if dtype == np.uint64 else "counts", counted, dtype)
-    histograms = np.zeros(keys + 1, np.int64), _ROOM.array("buckets", counted, np.uint16), numbers
+    buckets, counts = _ROOM.array("buckets", counted, np.uint16), _ROOM.array("counts", counted, dtype)
+    histograms = np.zeros(keys + 1, np.int64), buckets, counts
     pending, cells = _ROOM.array("pending", keys, np.uint16), _ROOM.array("held", held, np.uint32)
     return _Target(np.empty(keys, np.uint16), pending, cells, histograms)
 

@@ -179,9 +179,8 @@ def arrange(known: Keys, given: Sequence[Piece]) -> Visits:
     for own in ids:
         _count_ranks(own, ranks, offsets)
     np.cumsum(offsets, out=offsets)
-    size, is_wide, ends = int(offsets[-1]), any(rows.what.dtype == np.int64 for rows, _ in given), offsets[:-1].copy()
-    times_us = _ROOM.array("times", size, np.int64)
-    what = _ROOM.array("wide", (size, 3), np.int64) if is_wide else _ROOM.array("what", (size, 3), np.uint32)
+    size, ends, dtype = int(offsets[-1]), offsets[:-1].copy(), np.result_type(*(rows.what for rows, _ in given))
+    times_us, what = _ROOM.array("times", size, np.int64), _ROOM.array("what", (size, 3), dtype)
     for (rows, inner), own in zip(given, ids, strict=True):
         _arrange(rows, own, ranks, inner, ends, times_us, what)
     return Visits(numbers.keys[order], np.where(order < known.size, order, -1), offsets, times_us, what)

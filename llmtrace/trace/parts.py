@@ -76,6 +76,11 @@ class Interval:
     start: datetime
     end: datetime
 
+    @property
+    def edges_us(self) -> tuple[int, int]:
+        """Both in microseconds since 1970."""
+        return _microseconds(self.start), _microseconds(self.end)
+
 
 def part_rows(columns: Collection[str]) -> int:
     """Rows to aim at with these canonical columns: three times `PART_ROWS` where rows are no more than times and a key.
