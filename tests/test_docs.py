@@ -9,20 +9,18 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pytest
 
 import llmtrace
+from llmtrace.analyses.base import Analysis
 from llmtrace.cli import COMMANDS, main
 from llmtrace.report import figures
 from llmtrace.result import Result
 from llmtrace.schema import COLUMNS
 from llmtrace.summaries.accumulator import Counter
-
-if TYPE_CHECKING:
-    from llmtrace.analyses.base import Analysis
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "docs" / "regenerate.py"
@@ -104,7 +102,7 @@ def test_the_example_of_an_analysis_works() -> None:
         block for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "class Popularity" in block
     ]
     preface = "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom typing import ClassVar\n"
-    names: dict[str, Any] = {"pl": pl, "Result": Result, "Counter": Counter}
+    names: dict[str, Any] = {"pl": pl, "Result": Result, "Counter": Counter, "Analysis": Analysis}
     exec(preface + code, names)  # noqa: S102
     trace = ROOT / "sample_traces" / "year"
     [result] = llmtrace.run(llmtrace.open_trace(str(trace)), [names["Popularity"]()])

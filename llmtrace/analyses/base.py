@@ -7,7 +7,7 @@ a state survives Parquet; states with other parameters refuse to combine.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from llmtrace.result import Result
     from llmtrace.summaries.accumulator import Accumulator
 
-__all__ = ["Analysis", "State"]
+__all__ = ["Analysis", "Engine", "State"]
 
+Engine: TypeAlias = Literal["in-memory", "streaming"]
 State: TypeAlias = "dict[str, pl.DataFrame]"
 """The summary of one or several neighbouring parts: small tidy frames by name."""
 
@@ -30,8 +31,12 @@ class Analysis(Protocol):
     name: ClassVar[str]
     """The command's word, as in `stats`."""
 
-    large_parts: ClassVar[bool]
+    large_parts: ClassVar[bool] = False
     """Whether parts of more than a million rows make it faster for little memory: what it keeps of one grows with its keys."""
+
+    engine: ClassVar[Engine] = "streaming"
+    """How Polars runs its plans. `in-memory` is for those that hand a part to a function and do nothing else: then it keeps none
+    of the threads busy that Polars reads other parts with, and the part is not taken to pieces on the way."""
 
     @property
     def requires(self) -> frozenset[str]:

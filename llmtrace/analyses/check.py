@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import polars as pl
 
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.result import Result
 from llmtrace.schema import COLUMNS, REQUIRED, failed, succeeded
 from llmtrace.summaries import clock
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from llmtrace.analyses.base import State
 
 __all__ = ["ABSURD", "NEEDS", "Check", "verdict"]
 
@@ -58,11 +58,10 @@ UNUSABLE_RATIO = 0.5
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(Analysis):
     """Counts, bounds, duplicates and the clock of a trace."""
 
     name: ClassVar[str] = "check"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset(COLUMNS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,17 +34,27 @@ def with_known(part: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     return part.with_columns(pl.col(unknown).fill_null(-1)) if unknown else part
 
 
-def chunk_sizes(column: pl.Series) -> list[int]:
-    """How long the chunks of a column are."""
-    return [chunk.len() for chunk in column.get_chunks()]
+def chunk_sizes(part: pl.DataFrame) -> list[int]:
+    """How long the chunks are that most columns of a part have: a filter leaves its own column in others.
+
+    >>> halves = pl.DataFrame({"user": ["a", "b"], "model": ["m", "n"]})
+    >>> chunk_sizes(pl.concat([halves, halves], rechunk=False).with_columns(pl.lit(None).alias("status")))
+    [2, 2]
+    """
+    sizes = Counter(tuple(_sizes(column)) for column in part)
+    return list(sizes.most_common(1)[0][0])
 
 
 def cut(column: pl.Series, sizes: Sequence[int]) -> list[pl.Series]:
     """A column in chunks of these sizes; as they are where it has them."""
-    if chunk_sizes(column) == list(sizes):
+    if _sizes(column) == list(sizes):
         return column.get_chunks()
     whole, ends = column.rechunk(), np.cumsum(sizes).tolist()
     return [whole[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+def _sizes(column: pl.Series) -> list[int]:
+    return [chunk.len() for chunk in column.get_chunks()]
 
 
 def cut_keys(part: pl.DataFrame, levels: Sequence[Sequence[str]], sizes: Sequence[int]) -> Iterator[list[Keys]]:

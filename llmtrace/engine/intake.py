@@ -42,12 +42,6 @@ class Intake:
     last: datetime | None
     shortened: Mapping[str, int] = field(default_factory=dict)
 
-    @staticmethod
-    def plan(frame: pl.LazyFrame) -> pl.LazyFrame:
-        """The plan that counts and dates the requests of a part, filters applied, in order of time."""
-        time = pl.col("timestamp")
-        return frame.select(pl.len().alias("kept"), time.first().alias("first"), time.last().alias("last"))
-
     @classmethod
     def combined(cls, intakes: Sequence[Intake]) -> Intake:
         """The intake of several parts, in any order."""
@@ -104,8 +98,16 @@ class Intake:
 
 
 def intake_of(counts: pl.DataFrame, kept: pl.DataFrame, shortened: Mapping[str, int] | None = None) -> Intake:
-    """The intake of one part, from the rows that its two plans give, and which names were shortened."""
-    return Intake(counts.row(0, named=True), **kept.row(0, named=True), shortened=shortened or {})
+    """The intake of one part.
+
+    Args:
+        counts: the row of what was counted before the filters.
+        kept: the requests that they let through, in order of time.
+        shortened: which names were shortened.
+    """
+    time = pl.col("timestamp")
+    ends = kept.select_seq(time.first().alias("first"), time.last().alias("last")).row(0, named=True)
+    return Intake(counts.row(0, named=True), kept.height, **ends, shortened=shortened or {})
 
 
 def _added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """The local engine: all analyses of a command over one scan, threads over parts, states combined in order of time.
 
-A part is read once, and Polars runs all plans over it together; kernels release the interpreter lock, so that parts overlap.
+A part is read once, and Polars runs the plans over it together; kernels release the interpreter lock, so that parts overlap.
 One more thread brings the states together as they come (see `summaries.accumulator`), while the calling one waits for Ctrl-C.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 import polars as pl
 
+from llmtrace.analyses.base import Engine
 from llmtrace.engine.aside import Aside
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.memory import give_back
@@ -96,10 +97,14 @@ def _columns(analyses: Sequence[Analysis]) -> frozenset[str]:
 
 
 def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
-    """Read a part once, with the columns of all analyses, and collect every plan of every analysis over it together."""
+    """Read a part once, with the columns of all analyses, and collect their plans over it: all of an engine together."""
     frame, counts = read(part, _columns(analyses))
     frame, names = shortened(frame)
-    plans = [analysis.partial(frame.lazy()) for analysis in analyses]
-    kept, *tables = pl.collect_all([Intake.plan(frame.lazy()), *(plan for named in plans for plan in named.values())])
-    remaining = iter(tables)
-    return intake_of(counts, kept, names), [{name: next(remaining) for name in named} for named in plans]
+    states: list[State] = [{} for _ in analyses]
+    for engine in get_args(Engine):
+        chosen = [(analysis, state) for analysis, state in zip(analyses, states, strict=True) if analysis.engine == engine]
+        plans = [(state, *named) for analysis, state in chosen for named in analysis.partial(frame.lazy()).items()]
+        tables = pl.collect_all([plan for *_, plan in plans], engine=engine)
+        for (state, name, _), table in zip(plans, tables, strict=True):
+            state[name] = table
+    return intake_of(counts, frame, names), states

@@ -28,9 +28,9 @@ def shortened(frame: pl.DataFrame) -> tuple[pl.DataFrame, Mapping[str, int]]:
     >>> frame["model"].str.len_chars().to_list(), list(counts.values())
     ([1, 271], [1])
     """
-    named = pl.col(name for name in _NAMED if name in frame.columns)
-    # Lazily, so that lengths are held of some thousand rows at a time.
-    counts = frame.lazy().select((named.str.len_bytes() > LONGEST_BYTES).sum()).collect()
+    # Not a column that is null throughout: to look into it is to have it filled.
+    named = [name for name in _NAMED if name in frame.columns and frame[name].null_count() < frame.height]
+    counts = frame.select_seq((pl.col(named).str.len_bytes() > LONGEST_BYTES).sum())
     found = {count.name: count.item() for count in counts.get_columns() if count.item()}
     sentences = {_sentence(name): count for name, count in found.items()}
     return (frame.with_columns(_short(name) for name in found) if found else frame), sentences

@@ -119,5 +119,5 @@ class Ordered:
     def _read(self, part: Part) -> tuple[pl.DataFrame, Intake]:
         frame, counts = read(part, self._columns)
         frame, names = (frame, {}) if self._whole_names else shortened(frame)
-        intake = intake_of(counts, Intake.plan(frame.lazy()).collect(), names)
+        intake = intake_of(counts, frame, names)
         return (frame if self._prepare is None else self._prepare(frame)), intake

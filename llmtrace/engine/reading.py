@@ -31,7 +31,8 @@ def read(part: Part, columns: Collection[str]) -> tuple[pl.DataFrame, pl.DataFra
     """
     with told(part.opened):
         raw = part.read(columns).collect().lazy()
-    counts = part.count(raw, columns).collect()
+    # Flags of so few rows are added up sooner than they are handed to other threads.
+    counts = part.count(raw, columns).collect(engine="in-memory")
     with applied(part):
         frame = part.keep(raw, columns, within_input=not counts["cached_above_input"].item()).collect()
     bounded(part, frame)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from llmtrace.analyses.base import Analysis, Engine, State
 from llmtrace.engine.local import run
 from llmtrace.errors import InputError, MissingColumnError
 from llmtrace.result import Result
@@ -20,18 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from llmtrace.analyses.base import State
 
 ROWS = 5000
 START = datetime(2025, 4, 11)
 
 
 @dataclass(frozen=True)
-class Tally:
+class Tally(Analysis):
     """Counts requests and tokens, and remembers that parts come in order; wants columns that a trace may lack."""
 
     name: ClassVar[str] = "tally"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", "input_tokens", "cached_tokens", "user"})
 
@@ -138,6 +137,24 @@ def test_parts_are_large_where_all_analyses_have_them_so(tmp_path: Path, monkeyp
         assert [result.tables["order"].height for result in run(trace, analyses, threads=2)] == [count] * len(analyses)
     half = open_trace(str(tmp_path / "t.parquet"), filters=Filters(until="12h"))
     assert run(half, [Large()], threads=1)[0].tables["order"].height == 2
+
+
+def test_plans_run_with_the_engine_of_their_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class InMemory(Tally):
+        engine = "in-memory"
+
+    called, collect_all = [], pl.collect_all
+
+    def noting(plans: Sequence[pl.LazyFrame], *, engine: Engine) -> list[pl.DataFrame]:
+        called.append((engine, len(plans)))
+        return collect_all(plans, engine=engine)
+
+    monkeypatch.setattr("polars.collect_all", noting)
+    frame = requests()
+    frame.write_parquet(tmp_path / "t.parquet")
+    results = run(open_trace(str(tmp_path / "t.parquet")), [Tally(), InMemory(), Tally()])
+    assert [dict(result.scalars) for result in results] == [expected(frame)] * 3
+    assert called == [("in-memory", 2), ("streaming", 4)]
 
 
 def test_how_polars_works_is_not_changed_for_the_caller(tmp_path: Path) -> None:

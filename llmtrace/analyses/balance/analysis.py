@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from llmtrace.analyses.balance import minutes, models, notes, regimes, spread
 from llmtrace.analyses.balance import part as parts
 from llmtrace.analyses.balance.definitions import definitions
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.analyses.latency import by_load, tables
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from llmtrace.analyses.base import State
     from llmtrace.result import Scalar
 
 __all__ = ["Balance"]
@@ -31,7 +31,7 @@ _KEYS = ("user", "session")
 
 
 @dataclass(frozen=True)
-class Balance:
+class Balance(Analysis):
     """Load over instances by minute, copies of contexts by load, hits by instance, and latency by the load of the instance.
 
     Attributes:
@@ -49,7 +49,6 @@ class Balance:
     """
 
     name: ClassVar[str] = "balance"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset({"instance"})
 
     window: str = "15m"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 import polars as pl
 
 from llmtrace.analyses.balance.definitions import HEAT_MAP
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.result import Result
 from llmtrace.summaries import keys, parameters
 from llmtrace.summaries.accumulator import Counter
@@ -17,7 +18,6 @@ from llmtrace.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from llmtrace.analyses.base import State
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
@@ -33,7 +33,7 @@ _COLORS = tuple(f"heat_map_p{percent}_requests" for percent in PERCENTS)
 
 
 @dataclass(frozen=True)
-class BusyDay:
+class BusyDay(Analysis):
     """How many requests begin on which instance in which minute of a day.
 
     Attributes:
@@ -42,7 +42,6 @@ class BusyDay:
     """
 
     name: ClassVar[str] = "balance"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset({"instance"})
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", "instance"})
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import polars as pl
 
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.analyses.burstiness import fits, notes, tables
 from llmtrace.analyses.burstiness.definitions import definitions
 from llmtrace.errors import UsageError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from llmtrace.analyses.base import State
 
 __all__ = ["KEYS", "Burstiness"]
 
@@ -47,7 +47,7 @@ _AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class Burstiness:
+class Burstiness(Analysis):
     """How unequal the gaps between requests are, how one depends on the last, and at which time scales counts vary.
 
     Attributes:
@@ -60,7 +60,6 @@ class Burstiness:
     """
 
     name: ClassVar[str] = "burstiness"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
 
     by: str = "model"

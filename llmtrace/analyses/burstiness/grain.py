@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.result import Result
 from llmtrace.summaries import clock
 from llmtrace.summaries.accumulator import Counter
@@ -15,13 +16,12 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from llmtrace.analyses.base import State
 
 __all__ = ["ClockGrain"]
 
 
 @dataclass(frozen=True)
-class ClockGrain:
+class ClockGrain(Analysis):
     """The steps of a trace's clock.
 
     Its result has `quantum_s`, `tie_share`, and `spread_us`: the microseconds by which requests can be moved on without
@@ -29,7 +29,6 @@ class ClockGrain:
     """
 
     name: ClassVar[str] = "burstiness"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp"})
 

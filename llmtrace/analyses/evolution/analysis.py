@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from llmtrace.analyses.base import Analysis, Engine, State
 from llmtrace.analyses.evolution import lengths, mix, notes, overview, people
 from llmtrace.analyses.evolution import part as parts
 from llmtrace.analyses.evolution.cohorts import first_seen
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from llmtrace.analyses.base import State
     from llmtrace.analyses.evolution.cohorts import Cohorts
     from llmtrace.summaries.user_medians import Floats
 
@@ -41,7 +41,7 @@ PARTS: Mapping[str, str] = {"users": "user"}
 
 
 @dataclass(frozen=True)
-class Evolution:
+class Evolution(Analysis):
     """What changes from month to month: the mix of models, the lengths of requests, the users and what they turn to.
 
     Attributes:
@@ -59,6 +59,7 @@ class Evolution:
 
     name: ClassVar[str] = "evolution"
     large_parts: ClassVar[bool] = True
+    engine: ClassVar[Engine] = "in-memory"
     requires: ClassVar[frozenset[str]] = frozenset()
 
     interval: str = "auto"

@@ -165,7 +165,7 @@ def _of_period(part: pl.DataFrame, start_us: int) -> State:
 
 def _chunks(part: pl.DataFrame) -> Iterator[Chunk]:
     """The chunks that a part consists of."""
-    sizes = chunk_sizes(part["timestamp"])
+    sizes = chunk_sizes(part)
     columns = (cut(column, sizes) for column in (part["timestamp"].to_physical(), *(part[name] for name in COLUMNS)))
     named = cut_keys(part, [[name] for name in ("model", "user") if name in part.columns], sizes)
     for (time, inputs, outputs), (models, *users) in zip(zip(*columns, strict=True), named, strict=True):

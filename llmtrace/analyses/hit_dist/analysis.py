@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.analyses.hit_dist import notes, tables
 from llmtrace.analyses.hit_dist import part as parts
 from llmtrace.analyses.hit_dist.definitions import definitions
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from llmtrace.analyses.base import State
     from llmtrace.summaries.accumulator import Tables
 
 __all__ = ["PARTS", "HitDist"]
@@ -30,7 +30,7 @@ PARTS: Mapping[str, str] = {"models": "model", "users": "user", "ttft": "ttft_s"
 
 
 @dataclass(frozen=True)
-class HitDist:
+class HitDist(Analysis):
     """The share of each request's input that came from a prefix cache, and how it is distributed.
 
     Attributes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import polars as pl
 
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.analyses.latency import by_load, grids, notes, tables
 from llmtrace.analyses.latency.definitions import DEFINITIONS
 from llmtrace.analyses.latency.grids import GRIDS, Grid
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from llmtrace.analyses.base import State
     from llmtrace.summaries.summary import Summary
 
 __all__ = ["Latency"]
@@ -58,7 +58,7 @@ _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
 
 
 @dataclass(frozen=True)
-class Latency:
+class Latency(Analysis):
     """Time to first token, decode time, duration and time per output token: overall, by model, by length and by load.
 
     Attributes:
@@ -73,7 +73,6 @@ class Latency:
     """
 
     name: ClassVar[str] = "latency"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset(
         {"timestamp", "input_tokens", "output_tokens", "model", "instance", "stream", "ttft_s", "duration_s", "status"}

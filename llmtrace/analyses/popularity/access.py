@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import polars as pl
 
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.analyses.popularity.definitions import ACCESS
 from llmtrace.errors import UsageError
 from llmtrace.result import Result
@@ -23,7 +24,6 @@ from llmtrace.summaries.accumulator import Counter
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llmtrace.analyses.base import State
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
@@ -39,7 +39,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class Access:
+class Access(Analysis):
     """The requests of one user by model, or to one model by user, over some time.
 
     Attributes:
@@ -51,7 +51,6 @@ class Access:
     """
 
     name: ClassVar[str] = "popularity"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset({"user", "model"})
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", "user", "model"})
 

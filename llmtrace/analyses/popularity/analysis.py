@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 import polars as pl
 
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.analyses.popularity import concentration, entities, notes, overview
 from llmtrace.analyses.popularity.definitions import DEFINITIONS
 from llmtrace.errors import UsageError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from llmtrace.analyses.base import State
 
 __all__ = ["MOST_USERS", "Popularity"]
 
@@ -49,7 +49,7 @@ _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
 
 
 @dataclass(frozen=True)
-class Popularity:
+class Popularity(Analysis):
     """How requests and tokens are spread over models and users, and what each of them is like.
 
     Attributes:
@@ -60,7 +60,6 @@ class Popularity:
     """
 
     name: ClassVar[str] = "popularity"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", *_NAMED, *_TOKENS, "status"})
 

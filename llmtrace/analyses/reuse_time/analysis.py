@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from llmtrace.analyses.base import Analysis, Engine, State
 from llmtrace.analyses.reuse_time import coverage, notes, spread
 from llmtrace.analyses.reuse_time.definitions import DEFINITIONS
 from llmtrace.analyses.reuse_time.eligible import ENOUGH_REQUESTS, settle
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from llmtrace.analyses.base import State
 
 __all__ = ["KEY_COLUMNS", "ReuseTime"]
 
@@ -46,7 +46,7 @@ _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
 
 
 @dataclass(frozen=True)
-class ReuseTime:
+class ReuseTime(Analysis):
     """Gaps between consecutive requests of the same key, and what a time to live (TTL) would cover and cost.
 
     A key is eligible for the distribution of Figure 15 with at least `min_gaps` positive gaps and, if the user is part of it, a
@@ -65,7 +65,7 @@ class ReuseTime:
     """
 
     name: ClassVar[str] = "reuse-time"
-    large_parts: ClassVar[bool] = False
+    engine: ClassVar[Engine] = "in-memory"
 
     by: tuple[str, ...] = ("user", "model")
     min_gaps: int = 10

@@ -66,7 +66,7 @@ def summarise(part: pl.DataFrame, outer: Sequence[str], inner: Sequence[str], *,
     tables = dict(_nothing())
     if part.is_empty():
         return tables
-    sizes, is_user_outside = chunk_sizes(part["timestamp"]), "user" in outer
+    sizes, is_user_outside = chunk_sizes(part), "user" in outer
     requests = _requests(part, sizes)
     levels = [outer, *([inner] if inner else []), *([] if is_user_outside else [["user"]])]
     chunks = list(cut_keys(part, levels, sizes))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import polars as pl
 
+from llmtrace.analyses.base import Analysis, State
 from llmtrace.analyses.stats import lengths, notes, rates, totals
 from llmtrace.analyses.stats.definitions import DEFINITIONS
 from llmtrace.result import Result
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from llmtrace.analyses.base import State
 
 __all__ = ["Stats"]
 
@@ -50,7 +50,7 @@ _COMBINE: Mapping[str, Callable[[Sequence[pl.DataFrame]], pl.DataFrame]] = {
 
 
 @dataclass(frozen=True)
-class Stats:
+class Stats(Analysis):
     """Totals, rates per interval, and distributions of request lengths.
 
     Attributes:
@@ -66,7 +66,6 @@ class Stats:
     """
 
     name: ClassVar[str] = "stats"
-    large_parts: ClassVar[bool] = False
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", *_TOKENS, *_NAMED, "stream", "status"})
 
