@@ -120,7 +120,7 @@ def cut(slices: Sequence[Slice], window: Interval, rows: int = PART_ROWS) -> lis
     weight = np.array([piece.rows or 0 for piece in dated], np.float64)
     cuts = _cut_times(first, last, weight, rows)
     whole = np.array([not piece.divisible for piece in dated], np.bool_)
-    kept = [us for us in cuts.tolist() if not (whole & (first < us) & (us < last)).any()]
+    kept = [us for us in sorted(set(cuts.tolist())) if not (whole & (first < us) & (us < last)).any()]
     inner = [moment for moment in (EPOCH + timedelta(microseconds=us) for us in kept) if window.start < moment < window.end]
     edges = [window.start, *inner, window.end]
     return [Interval(start, end) for start, end in pairwise(edges)]
@@ -139,7 +139,7 @@ def _cut_times(
         return np.empty(0, np.int64)
     times, before = _cumulative_rows(first, last, weight)
     ideal = np.interp(np.arange(1, pieces) * (total / pieces), before, times).astype(np.int64)
-    return np.unique(_snap(ideal, np.unique(first), times, before, slack=rows / 4))
+    return _snap(ideal, np.sort(first), times, before, slack=rows / 4)
 
 
 def _cumulative_rows(

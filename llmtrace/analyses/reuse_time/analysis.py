@@ -140,13 +140,12 @@ class ReuseTime(Analysis):
         covered = span.read(state["span"])
         with ThreadPoolExecutor(1) as pool:
             settled = pool.submit(settle, state, self.min_gaps, self.limits)
+            by_model = pool.submit(lambda: spread.by_model(state, settled.result(), self.highlight, self.limits))
             by_month = spread.by_month(state, covered, self.limits_of_months)
             eligible = settled.result()
-            table = pool.submit(coverage.table, state, eligible, covered)
-            by_model = spread.by_model(state, eligible, self.highlight, self.limits)
-        anchors = coverage.anchors(table.result())
-        tables = {"anchors": anchors, "coverage": table.result(), "by_month": by_month, "by_model": by_model}
-        scalars = coverage.scalars(state, eligible)
+            table, scalars = coverage.table(state, eligible, covered), coverage.scalars(state, eligible)
+        anchors = coverage.anchors(table)
+        tables = {"anchors": anchors, "coverage": table, "by_month": by_month, "by_model": by_model.result()}
         return Result(
             command=self.name,
             parameters={"by": list(self.by), "min_gaps": self.min_gaps, "highlight": list(self.highlight)},
