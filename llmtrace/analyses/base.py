@@ -31,8 +31,8 @@ class Analysis(Protocol):
     name: ClassVar[str]
     """The command's word, as in `stats`."""
 
-    large_parts: ClassVar[bool] = False
-    """Whether parts of more than a million rows make it faster for little memory: what it keeps of one grows with its keys."""
+    rows_at_once: ClassVar[int] = 0
+    """Rows that the parts worked on at once have together, where more than a million each make it faster for little memory."""
 
     engine: ClassVar[Engine] = "streaming"
     """How Polars runs its plans. `in-memory` is for those that hand a part to a function and do nothing else: then it keeps none

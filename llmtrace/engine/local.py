@@ -87,9 +87,10 @@ def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: 
 
 def _part_rows(trace: Trace, analyses: Sequence[Analysis], threads: int) -> int:
     window, rows = trace.window(), part_rows(_columns(analyses).intersection(trace.columns))
-    if window is None or not all(analysis.large_parts for analysis in analyses):
+    if window is None:
         return rows
-    return max(rows, large_part_rows(sum(piece.rows or 0 for piece in trace.slices if piece.overlaps(window)), threads))
+    total = sum(piece.rows or 0 for piece in trace.slices if piece.overlaps(window))
+    return max(rows, large_part_rows(total, threads, min(analysis.rows_at_once for analysis in analyses)))
 
 
 def _columns(analyses: Sequence[Analysis]) -> frozenset[str]:

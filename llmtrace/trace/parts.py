@@ -26,8 +26,8 @@ __all__ = ["EPOCH", "MICROSECOND", "PART_ROWS", "Interval", "Slice", "cut", "lar
 PART_ROWS = 1_000_000
 """Rows that a part aims at: large enough for kernels to pay, small enough for several at once to fit into a gigabyte."""
 
-LARGE_ROWS, PARTS_OF_EACH = 5_000_000, 4
-"""Rows of all large parts that are worked on at once; parts that each thread is to have, however few rows there are."""
+PARTS_OF_EACH = 4
+"""Large parts that each thread is to have, however few rows there are."""
 
 NARROW = 3
 """Up to so many numbers in a row it counts as small; a name is as much as two."""
@@ -94,17 +94,18 @@ def part_rows(columns: Collection[str]) -> int:
     return PART_ROWS * 3 if numbers <= NARROW else PART_ROWS
 
 
-def large_part_rows(rows: int, threads: int) -> int:
-    """Rows to aim at where what is kept of a part grows with its keys: fewer parts have each key fewer times.
+def large_part_rows(rows: int, threads: int, at_once: int) -> int:
+    """Rows to aim at where larger parts are faster.
 
     Args:
         rows: those of all parts.
         threads: parts that are worked on at once.
+        at_once: rows that these may have together, if that leaves each part `PART_ROWS`.
 
-    >>> large_part_rows(50_000_000, 2), large_part_rows(12_000_000, 2), large_part_rows(50_000_000, 16)
-    (2500000, 1500000, 1000000)
+    >>> [large_part_rows(rows, threads, 5_000_000) for rows, threads in ((50_000_000, 2), (12_000_000, 2), (50_000_000, 16))]
+    [2500000, 1500000, 1000000]
     """
-    return max(PART_ROWS, min(LARGE_ROWS, rows // PARTS_OF_EACH) // threads)
+    return max(PART_ROWS, min(at_once, rows // PARTS_OF_EACH) // threads)
 
 
 def cut(slices: Sequence[Slice], window: Interval, rows: int = PART_ROWS) -> list[Interval]:

@@ -127,11 +127,11 @@ def test_a_trace_is_really_cut_and_progress_reaches_the_end(tmp_path: Path) -> N
 
 def test_parts_are_large_where_all_analyses_have_them_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Large(Tally):
-        large_parts = True
+        rows_at_once = 1
 
     requests().sort("timestamp").write_parquet(tmp_path / "t.parquet", row_group_size=250)
     monkeypatch.setattr("llmtrace.engine.local.part_rows", lambda _: 500)
-    monkeypatch.setattr("llmtrace.engine.local.large_part_rows", lambda rows, threads: rows // (2 * threads))
+    monkeypatch.setattr("llmtrace.engine.local.large_part_rows", lambda rows, threads, at_once: at_once and rows // (2 * threads))
     trace = open_trace(str(tmp_path / "t.parquet"))
     for analyses, count in (([Tally()], 10), ([Large()], 4), ([Large(), Large()], 4), ([Large(), Tally()], 10)):
         assert [result.tables["order"].height for result in run(trace, analyses, threads=2)] == [count] * len(analyses)

@@ -58,7 +58,7 @@ class Evolution(Analysis):
     """
 
     name: ClassVar[str] = "evolution"
-    large_parts: ClassVar[bool] = True
+    rows_at_once: ClassVar[int] = 5_000_000
     engine: ClassVar[Engine] = "in-memory"
     requires: ClassVar[frozenset[str]] = frozenset()
 

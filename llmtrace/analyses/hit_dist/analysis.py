@@ -49,7 +49,7 @@ class HitDist(Analysis):
     """
 
     name: ClassVar[str] = "hit-dist"
-    large_parts: ClassVar[bool] = True
+    rows_at_once: ClassVar[int] = 5_000_000
     requires: ClassVar[frozenset[str]] = frozenset({"cached_tokens"})
 
     highlight: tuple[str, ...] = ()

@@ -65,6 +65,7 @@ class ReuseTime(Analysis):
     """
 
     name: ClassVar[str] = "reuse-time"
+    rows_at_once: ClassVar[int] = 3_000_000
     engine: ClassVar[Engine] = "in-memory"
 
     by: tuple[str, ...] = ("user", "model")
