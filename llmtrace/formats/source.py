@@ -87,7 +87,7 @@ class Source:
         try:
             if self.text is not None:
                 head = self.text.head(self.path, HEAD_ROWS).with_columns(*self._constants())
-                return Raw(self.name, self.kind, dict(head.schema), head.select, self._metadata(), self.notes)
+                return Raw(self.name, self.kind, dict(head.schema), head.select, self._metadata(), notes=self.notes)
             own, metadata = footer.schema(self.path), self._metadata()
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self.damaged(error) from None
@@ -99,6 +99,7 @@ class Source:
             {**own, **{key: pl.String() for key in self.hive if key not in own}},
             first_rows,
             metadata,
+            self._edges,
             self.notes,
         )
 
@@ -114,6 +115,12 @@ class Source:
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self.damaged(error) from None
         return found.with_columns(*self._constants()).select(columns)
+
+    def _edges(self, column: str) -> list[object]:
+        groups = [group for group in self.row_groups(column) if group.nulls != group.rows]
+        if any(group.minimum is None for group in groups):
+            return []
+        return [bound for group in groups for bound in (group.minimum, group.maximum)]
 
     def rows(self) -> int | None:
         """Its number of rows, from the footer of Parquet; None for text, which must be read to know."""

@@ -131,11 +131,16 @@ def _unit(raw: Raw, column: str) -> TimeUnit:
 
 
 def _clock(raw: Raw, cell: Cell, unknown: Clock) -> Clock:
-    first_rows = raw.first_rows(cell.sources)
-    latest = first_rows.select(_bounded(cell.value).max()).item() if first_rows.height else None
-    if latest is None:
-        return unknown
-    return "relative" if latest < RELATIVE_BEFORE else "utc"
+    """The clock that the footer tells, if all times are on one side, or else that of the latest of the first rows."""
+    (column,) = cell.sources
+    edges = pl.DataFrame({column: pl.Series(raw.edges(column), dtype=raw.schema[column], strict=False)})
+    sides = edges.select(_bounded(cell.value) < RELATIVE_BEFORE).to_series().unique()
+    if len(sides) == 1 and sides.null_count() == 0:
+        is_elapsed = sides.item()
+    else:
+        first_rows = raw.first_rows(cell.sources)
+        is_elapsed = first_rows.select(_bounded(cell.value).max() < RELATIVE_BEFORE).item() if first_rows.height else None
+    return unknown if is_elapsed is None else "relative" if is_elapsed else "utc"
 
 
 def bounded(cell: Cell, dtype: pl.DataType) -> Cell:

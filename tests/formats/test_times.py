@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 
 from llmtrace.errors import UsageError
 from llmtrace.formats.layout import Raw
+from llmtrace.formats.source import find
 from llmtrace.formats.times import arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from llmtrace.formats.layout import Clock, TimeUnit
     from llmtrace.formats.times import Arrivals
@@ -339,3 +342,37 @@ def test_a_zone_that_does_not_exist() -> None:
     for zone in ("Mars/Olympus", "", "../etc/passwd", "EST5 EDT"):
         with pytest.raises(UsageError, match=f"--tz {zone}: there is no such time zone"):
             times(["2024-07-01 08:00:00"], tz=zone)
+
+
+DAY = timedelta(days=1)
+ELAPSED, DATED = datetime(1970, 1, 1), datetime(2024, 5, 12)
+
+
+@pytest.mark.parametrize(
+    ("moments", "statistics", "expected", "looks"),
+    [
+        pytest.param([DATED, DATED + DAY], True, "utc", False, id="dated"),
+        pytest.param([ELAPSED, ELAPSED + DAY], True, "relative", False, id="elapsed"),
+        pytest.param([None] * 200 + [ELAPSED], True, "relative", False, id="unknown at first"),
+        pytest.param([ELAPSED] * 200 + [DATED], True, "relative", True, id="elapsed at first"),
+        pytest.param([DATED] * 200 + [ELAPSED], True, "utc", True, id="dated at first"),
+        pytest.param([ELAPSED, DATED], False, "utc", True, id="no statistics"),
+        pytest.param([None, None], True, "utc", True, id="all unknown"),
+        pytest.param([], True, "utc", True, id="empty"),
+    ],
+)
+def test_the_clock_of_parquet_is_taken_from_its_footer_where_that_is_clear(
+    tmp_path: Path, moments: list[datetime | None], expected: str, *, statistics: bool, looks: bool
+) -> None:
+    pl.DataFrame({"t": moments}, {"t": pl.Datetime("us")}).write_parquet(
+        tmp_path / "t.parquet", row_group_size=150, statistics=statistics
+    )
+    [source] = find([str(tmp_path / "t.parquet")])
+    raw, asked = source.raw(), []
+
+    def first_rows(columns: Sequence[str]) -> pl.DataFrame:
+        asked.append(columns)
+        return raw.first_rows(columns)
+
+    assert arrivals(replace(raw, first_rows=first_rows), "t").clock == expected
+    assert bool(asked) == looks
