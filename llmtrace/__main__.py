@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
+from typing import NoReturn
 
 __all__ = ["program"]
 
 
-def program() -> None:
-    """Run the command line. Until it is loaded, Ctrl-C ends the program without a word, for there is nothing to clean up."""
+def program() -> NoReturn:
+    """Run the command line, and leave. Until it is loaded, Ctrl-C ends the program without a word: there is nothing to clean up."""
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -16,7 +19,10 @@ def program() -> None:
 
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    entry()
+    code = entry()
+    # All that is left to Python is to take apart, object by object, what the system takes back at once.
+    atexit._run_exitfuncs()  # noqa: SLF001 - there is no other way to have them run
+    os._exit(code)
 
 
 if __name__ == "__main__":

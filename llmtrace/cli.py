@@ -131,8 +131,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code or 0
 
 
-def entry() -> None:
-    """Run the command line as a program."""
+def entry() -> int:
+    """Run the command line as a program, and give its exit code; all that it printed has been written then."""
     _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -151,9 +151,7 @@ def entry() -> None:
         except OSError:
             # What could not be written would be tried again when Python shuts down, and fail with a traceback or a code there.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    # Looking for cycles among all that was imported, as Python does when it shuts down, takes longer than many a command.
-    gc.freeze()
-    sys.exit(code)
+    return code
 
 
 def _replace_closed_streams() -> None:

@@ -208,20 +208,18 @@ def test_completion_of_a_command() -> None:
     assert done.stdout.split() == ["stats"]
 
 
-def test_the_end_does_not_wait_for_the_cyclic_collector() -> None:
-    program = "import gc\nfrom llmtrace.cli import entry\ntry:\n    entry()\nfinally:\n    print(gc.get_freeze_count() > 0)\n"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "True"
-
-
 def test_kernels_find_room_where_neither_package_nor_home_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     program = (
         "import os\n"
         "may = os.access\n"
         "os.access = lambda path, mode: 'llmtrace-' in str(path) and may(path, mode)\n"
-        "from llmtrace.cli import entry\n"
-        "try:\n    entry()\nfinally:\n    print(os.path.isdir(os.environ['NUMBA_CACHE_DIR']), os.environ['NUMBA_CACHE_DIR'])\n"
+        "import atexit\n"
+        "from llmtrace.__main__ import program\n"
+        "told = lambda: print(os.path.isdir(os.environ['NUMBA_CACHE_DIR']), os.environ['NUMBA_CACHE_DIR'], flush=True)\n"
+        "run = atexit._run_exitfuncs\n"
+        "atexit._run_exitfuncs = lambda: (told(), run())\n"
+        "program()\n"
     )
     environment = {**os.environ, "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
     environment = {name: value for name, value in environment.items() if name not in {*XDG, "NUMBA_CACHE_DIR"}}
@@ -249,8 +247,8 @@ def test_no_place_for_temporary_files_is_two_lines(tmp_path: Path) -> None:
         "import tempfile\n"
         "def mkdtemp(**_):\n    raise FileNotFoundError(2, 'No usable temporary directory')\n"
         "tempfile.mkdtemp = mkdtemp\n"
-        "from llmtrace.cli import entry\n"
-        "entry()\n"
+        "from llmtrace.__main__ import program\n"
+        "program()\n"
     )
     environment = {**os.environ, "HOME": str(tmp_path / "home")}
     environment = {name: value for name, value in environment.items() if name not in {*XDG, "MPLCONFIGDIR"}}

@@ -387,7 +387,7 @@ def test_closed_standard_streams(trace: str) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="a folder in use cannot be removed here")
 def test_a_working_folder_that_is_gone_is_two_lines(folder: Path) -> None:
     (folder / "gone").mkdir()
-    enter = "import os, sys; os.chdir('gone'); os.rmdir('../gone'); from llmtrace.cli import entry; entry()"
+    enter = "import os, sys; os.chdir('gone'); os.rmdir('../gone'); from llmtrace.__main__ import program; program()"
     done = subprocess.run([sys.executable, "-c", enter, "stats", "t.csv"], capture_output=True, text=True, check=False)
     message = "llmtrace: error: The working folder cannot be used: No such file or directory"
     assert (done.returncode, done.stderr.splitlines()) == (2, [message, "  Change to another one with cd."])
