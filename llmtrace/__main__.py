@@ -11,7 +11,7 @@ __all__ = ["program"]
 
 
 def program() -> NoReturn:
-    """Run the command line, and leave. Until it is loaded, Ctrl-C ends the program without a word: there is nothing to clean up."""
+    """Run the command line, and leave. Until that is loaded, Ctrl-C ends the program without a word: nothing is to be mended."""
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
