@@ -16,7 +16,6 @@ import polars as pl
 from llmtrace.analyses.base import Engine
 from llmtrace.engine.aside import Aside
 from llmtrace.engine.intake import Intake, intake_of
-from llmtrace.engine.memory import give_back
 from llmtrace.engine.names import shortened
 from llmtrace.engine.reading import ahead, read
 from llmtrace.engine.survey import survey
@@ -81,7 +80,6 @@ def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: 
             done += part.rows
             if progress is not None:
                 progress(done, total)
-    give_back()
     return intakes.total(), [aside.run(whole.total) for whole in states]
 
 

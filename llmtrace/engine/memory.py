@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 
-__all__ = ["give_back", "share_heap"]
+__all__ = ["share_heap"]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """How `mallopt` calls what may lie idle at the end of a heap, what is large enough for pages of its own, and the most heaps."""
@@ -22,9 +22,3 @@ def share_heap() -> None:
         tell = ctypes.CDLL(None).mallopt
         for option, value in ((_M_ARENA_MAX, 1), (_M_MMAP_THRESHOLD, _LARGE_BYTES), (_M_TRIM_THRESHOLD, _IDLE_BYTES)):
             tell(option, value)
-
-
-def give_back() -> None:
-    """Give memory that is free back to the system, before much of another kind is needed."""
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)

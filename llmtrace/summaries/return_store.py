@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from llmtrace.summaries import cells, return_kernels, returns, trail_growth, ttl
+from llmtrace.summaries import return_kernels, returns, trail_growth, trails, ttl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from llmtrace.summaries.interning import Ids, Keys
     from llmtrace.summaries.return_kernels import Counts, Firsts
     from llmtrace.summaries.returns import Tables
-    from llmtrace.summaries.trails import Limits
+    from llmtrace.summaries.trails import Limits, Trails
     from llmtrace.summaries.visits import Visits
+
+    Closed = tuple[Tables, Trails]
 
 __all__ = ["Returns"]
 
-_OF_SHARDS, _IN_ONE = ("outer", "pairs", "excess", "held", "profiles"), {"held", "profiles"}
-"""Tables that shards have a part of each; those of them that are looked at as one array time and again."""
+_OF_SHARDS = ("outer", "pairs", "excess")
+"""Tables that shards have a part of each, besides trails."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +52,23 @@ class Returns:
         gaps, sums = zip(*counts, strict=True)
         return np.stack(gaps).sum(axis=0, dtype=np.int64), ttl.added_up(sums)
 
-    def closed(self, keys: Keys, shard: _Shard, ranks: Ids) -> Tables:
-        """The tables of the keys of a shard."""
-        return shard.tables(keys, ranks)
+    def closed(self, keys: Keys, shard: _Shard, ranks: Ids) -> Closed:
+        """The tables of the keys of a shard, and their trails."""
+        return shard.closed(keys, ranks)
 
-    def tables(self, closed: Sequence[Tables], counts: Counts) -> Tables:
+    def tables(self, closed: Sequence[Closed], counts: Counts) -> Tables:
         """The tables of all shards."""
         none = returns.nothing()
-        starts = np.cumsum([0, *(tables["pairs"].height for tables in closed)])
+        none["pairs"] = none["pairs"].drop("positive")
+        starts = np.cumsum([0, *(tables["pairs"].height for tables, _ in closed)])
         placed = [
             {**tables, "excess": tables["excess"].with_columns(pl.col("pair") + int(start))}
-            for tables, start in zip(closed, starts, strict=False)
+            for (tables, _), start in zip(closed, starts, strict=False)
         ]
-        whole = {
-            name: pl.concat([none[name], *(one[name] for one in placed)], how="vertical_relaxed", rechunk=name in _IN_ONE)
-            for name in _OF_SHARDS
-        }
+        whole = {name: pl.concat([none[name], *(one[name] for one in placed)], how="vertical_relaxed") for name in _OF_SHARDS}
+        kept = trails.beside([trail_growth.none().settled(self.limits), *(own for _, own in closed)])
         gaps, sums = counts
-        return {**whole, "cells": returns.counted(gaps), "weights": ttl.weights(sums)}
+        return {**returns.with_trails(whole, kept), "cells": returns.counted(gaps), "weights": ttl.weights(sums)}
 
     def has_followed(self, state: Tables) -> bool:
         """Whether there are keys in the tables of a state."""
@@ -92,18 +93,14 @@ class _Shard:
         self._trails = self._trails.grown(self._pairs.positive, further, self._limits)
         self._pairs = self._pairs._replace(positive=self._trails.positive)
 
-    def tables(self, keys: Keys, ranks: Ids) -> Tables:
-        """What the tables say of them: the outer keys are these, `ranks` has the place of each inner one."""
-        trails, born, (first_us, first_input) = self._trails.settled(self._limits), self._pairs.born, self._firsts()
+    def closed(self, keys: Keys, ranks: Ids) -> Closed:
+        """What the tables say of them: the outer keys are these, `ranks` has the place of each inner one; their trails."""
+        settled, born, (first_us, first_input) = self._trails.settled(self._limits), self._pairs.born, self._firsts()
         columns: dict[str, npt.NDArray[np.integer[Any]]]
         columns = {"inner": ranks.take(self._pairs.inner), "first_us": first_us.take(born), "last_us": self._pairs.last_us}
         tokens = [first_input.take(born), self._pairs.last_tokens]
-        return {
-            "outer": pl.DataFrame({"key": keys, "pairs": self._pairs.counts}),
-            **returns.pairs(columns, tokens, trails),
-            "held": pl.DataFrame({"cell": trails.held}),
-            "profiles": pl.DataFrame(cells.lists(trails.profiles, "buckets")),
-        }
+        outer = pl.DataFrame({"key": keys, "pairs": self._pairs.counts})
+        return {"outer": outer, **returns.pairs(columns, tokens)}, settled
 
     def _firsts(self) -> Firsts:
         """Time and input tokens of the first visits of pairs, in the order of birth."""

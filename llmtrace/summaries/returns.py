@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Tables = dict[str, pl.DataFrame]
     Values = npt.NDArray[np.integer[Any]]
 
-__all__ = ["SCHEMAS", "combine", "counted", "nothing", "pairs", "released", "slices", "tokens_of", "trails_of"]
+__all__ = ["SCHEMAS", "combine", "counted", "nothing", "pairs", "released", "slices", "tokens_of", "trails_of", "with_trails"]
 
 _PAIRS: Mapping[str, pl.DataType] = {
     "inner": pl.UInt32(),
@@ -91,9 +91,7 @@ def combine(states: Sequence[Tables], limits: Limits) -> Tables:
     joined = trails.join(sides, columns["inner"].size, limits)
     return {
         "outer": pl.DataFrame({"key": keys.outer, "pairs": keys.counts}),
-        **pairs(columns, tokens, joined),
-        "held": pl.DataFrame({"cell": joined.held}),
-        "profiles": pl.DataFrame(cells.lists(joined.profiles, "buckets")),
+        **with_trails(pairs(columns, tokens), joined),
         "cells": counted(gaps),
         "weights": ttl.combine([*(state["weights"] for state in states), ttl.weights(sums)]),
     }
@@ -206,13 +204,24 @@ def _earliest(values: Sequence[Values], places: Sequence[Small], count: int) -> 
     return target
 
 
-def pairs(columns: Mapping[str, Values], tokens: Sequence[Values], gathered: Trails) -> dict[str, pl.DataFrame]:
-    """The tables `pairs` and `excess`."""
+def with_trails(tables: Tables, gathered: Trails) -> Tables:
+    """The tables with those of trails: `held`, `profiles`, and `positive` as the last column of `pairs`, which had not got it."""
+    positive = frame_of({"positive": gathered.positive})["positive"]
+    return {
+        **tables,
+        "pairs": pl.DataFrame([*tables["pairs"], positive]),
+        "held": frame_of({"cell": gathered.held}),
+        "profiles": pl.DataFrame(cells.lists(gathered.profiles, "buckets")),
+    }
+
+
+def pairs(columns: Mapping[str, Values], tokens: Sequence[Values]) -> Tables:
+    """The tables `pairs`, but for its column `positive`, and `excess`."""
     excess = (
         np.flatnonzero((tokens[0] >= EXCESS) | (tokens[1] >= EXCESS)) if tokens[0].dtype == np.int64 else np.empty(0, np.intp)
     )
     narrow = (one if one.dtype == np.uint32 else np.minimum(one, EXCESS).astype(np.uint32) for one in tokens)
-    found = dict(zip(_PAIRS, (*columns.values(), *narrow, gathered.positive), strict=True))
+    found = dict(zip(_PAIRS, (*columns.values(), *narrow), strict=False))
     rows = dict(zip(SCHEMAS["excess"], (excess, *(one[excess] for one in tokens)), strict=True))
     return {"pairs": frame_of(found), "excess": pl.DataFrame(rows, dict(SCHEMAS["excess"]))}
 

@@ -60,12 +60,10 @@ def by_model(state: State, eligible: Eligible, highlight: Sequence[str], limits:
 
 def _medians(state: State, eligible: Eligible, places: Sequence[int], limits: Limits) -> dict[int | None, Floats]:
     """The median positive gap of every eligible key of some models, in seconds, by the place of the model."""
-    inner = state["pairs"]["inner"].to_numpy()
-    is_chosen = np.zeros(state["inner"].height, np.bool_)
-    is_chosen[places] = True
-    wanted = eligible.keys & is_chosen[inner]
+    inner = state["pairs"]["inner"]
+    wanted = eligible.keys & inner.is_in(places).to_numpy()
     medians = trails.percentiles(returns.trails_of(state), wanted, (50,), limits.limit)[:, 0] / _SECOND_US
-    owners = inner[wanted]
+    owners = inner.filter(pl.Series(wanted)).to_numpy()
     return {place: medians[owners == place] for place in places}
 
 
