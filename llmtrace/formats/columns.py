@@ -155,8 +155,10 @@ class Draft:
         """A column of times, understood: the canonical one of that name, or another on the same clock."""
         source = column or self.columns[name]
         unit = self.options.time_unit or (None if name in self.options.mapping else self.scheme.time_unit) or unit_in(source)
-        found = arrivals(self.raw, source, unit=unit, tz=self.options.tz, clock=self.said_clock)
-        return found if self.options.epoch is None else dated(found, self.options.epoch)
+        epoch = self.options.epoch
+        unknown: Clock | None = None if epoch is None else "relative"
+        found = arrivals(self.raw, source, unit=unit, tz=self.options.tz, clock=self.said_clock, unknown=unknown)
+        return found if epoch is None else dated(found, epoch)
 
     def column(self, *names: str) -> str | None:
         """The first of these columns that the source has, canonical or not."""

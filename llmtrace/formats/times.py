@@ -64,7 +64,13 @@ class Arrivals:
 
 
 def arrivals(
-    raw: Raw, column: str, *, unit: TimeUnit | None = None, tz: str | None = None, clock: Clock | None = None
+    raw: Raw,
+    column: str,
+    *,
+    unit: TimeUnit | None = None,
+    tz: str | None = None,
+    clock: Clock | None = None,
+    unknown: Clock | None = None,
 ) -> Arrivals:
     """Understand a time column.
 
@@ -74,6 +80,7 @@ def arrivals(
         unit: unit of bare numbers; without it, their size must tell.
         tz: IANA zone of wall-clock times without an offset; UTC without it.
         clock: the clock where the source says it; without it, times before 1973 are elapsed.
+        unknown: the clock where no time tells it; without it, what the dtype or the unit suggests.
 
     Raises:
         UsageError: if `tz` is not a zone, or bare numbers are too small to tell their unit.
@@ -81,10 +88,10 @@ def arrivals(
     dtype, zone = raw.schema[column], _zone(tz)
     if _is_number(raw, column, unit):
         cell = _from_number(column, dtype, unit or _unit(raw, column))
-        return Arrivals(cell, clock or _clock(raw, cell, "utc" if unit is None else "relative"))
+        return Arrivals(cell, clock or _clock(raw, cell, unknown or ("utc" if unit is None else "relative")))
     utc, wall = _moments(raw, column, apart=zone is not None)
-    unknown: Clock = "relative" if isinstance(dtype, pl.Duration) else "utc"
-    found = clock or _clock(raw, _cell(column, dtype, utc, wall), unknown)
+    likely: Clock = "relative" if isinstance(dtype, pl.Duration) else "utc"
+    found = clock or _clock(raw, _cell(column, dtype, utc, wall), unknown or likely)
     if zone is None or wall is None or found == "relative":
         return Arrivals(_cell(column, dtype, utc, wall), found)
     return Arrivals(_cell(column, dtype, utc, _localised(wall, zone)), found, counted=_shifts(wall, zone))

@@ -194,9 +194,8 @@ def open_trace(
     # Most of the time goes into waiting for disks and stores, and into decoding first rows.
     with ThreadPoolExecutor(thread_name_prefix="llmtrace-open") as pool:
         opened = tuple(pool.map(partial(_open, layout=layout, options=options or ReadOptions()), find(names)))
-    _check_clocks(opened)
     slices = tuple(piece for index, entry in enumerate(opened) for piece in slices_of(index, entry))
-    trace = Trace(names, opened, slices, filters or Filters(), strict)
+    trace = Trace(names, _on_one_clock(opened, slices), slices, filters or Filters(), strict)
     trace.filters.check(trace.columns)
     return trace
 
@@ -226,10 +225,18 @@ def _check_text(part: Part) -> None:
         raise too_long(text[0].opened.source.name, rows)
 
 
-def _check_clocks(opened: Sequence[Opened]) -> None:
-    by_clock = {entry.reading.clock: entry.source.name for entry in opened}
+def _on_one_clock(opened: Sequence[Opened], slices: Sequence[Slice]) -> tuple[Opened, ...]:
+    """The sources, those without a time on the clock of the others.
+
+    Raises:
+        InputError: if there are two clocks.
+    """
+    dated = {piece.source for piece in slices if piece.first is not None or not piece.surveyed}
+    by_clock = {entry.reading.clock: entry.source.name for index, entry in enumerate(opened) if index in dated}
     if len(by_clock) > 1:
         raise InputError(
             f"{by_clock['relative']} is on a relative clock, {by_clock['utc']} on an absolute one",
             "Analyse them apart: their times cannot be put on one axis.",
         )
+    clock = next(iter(by_clock), opened[0].reading.clock)
+    return tuple(replace(entry, reading=replace(entry.reading, clock=clock)) for entry in opened)

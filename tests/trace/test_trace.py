@@ -15,12 +15,13 @@ from llmtrace.formats.layout import ReadOptions
 from llmtrace.trace import Interval, Trace, open_trace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-START = datetime(2025, 4, 11)
+EPOCH, START = datetime(1970, 1, 1), datetime(2025, 4, 11)
 
 
-def requests(times: list[object], **columns: object) -> pl.DataFrame:
+def requests(times: Sequence[object] | pl.Series, **columns: object) -> pl.DataFrame:
     ones = [1] * len(times)
     return pl.DataFrame({"timestamp": times, "input_tokens": ones, "output_tokens": ones, **columns})
 
@@ -206,6 +207,18 @@ def test_clocks_do_not_mix(tmp_path: Path) -> None:
     requests([5.5]).write_csv(tmp_path / "relative.csv")
     with pytest.raises(InputError, match=r"relative\.csv is on a relative clock, .*utc\.parquet on an absolute one"):
         open_trace([str(tmp_path / "utc.parquet"), str(tmp_path / "relative.csv")], options=ReadOptions(time_unit="s"))
+
+
+@pytest.mark.parametrize("times", [[], [None, None]])
+@pytest.mark.parametrize("epoch", [None, datetime(2025, 4, 11)])
+def test_a_source_without_a_time_is_on_the_clock_of_the_others(tmp_path: Path, times: list[None], epoch: datetime | None) -> None:
+    elapsed = [EPOCH + timedelta(seconds=second) for second in (5, 7)]
+    for name, column in (("a", times), ("b", elapsed), ("c", times)):
+        requests(pl.Series(column, dtype=pl.Datetime("us"))).write_parquet(tmp_path / f"{name}.parquet")
+    trace = open_trace(str(tmp_path), options=ReadOptions(epoch=epoch))
+    assert trace.clock == ("relative" if epoch is None else "utc")
+    [part] = trace.parts()
+    assert part.frame({"timestamp"}).collect()["timestamp"].to_list() == [one - EPOCH + (epoch or EPOCH) for one in elapsed]
 
 
 @pytest.mark.parametrize("kind", ["gzip", "parquet"])
