@@ -94,7 +94,9 @@ def bimodality(counts: Integers) -> Floats:
     values = np.linspace(0, 1, counts.shape[1])
     size = np.where((total := counts.sum(axis=1)) >= FEWEST, total, np.nan)
     centred = values - (counts @ values / size)[:, None]
-    second, third, fourth = ((counts * centred**power).sum(axis=1) / size for power in (2, 3, 4))
+    # Products: NumPy's power takes ten times as long.
+    squared = centred * centred
+    second, third, fourth = ((counts * power).sum(axis=1) / size for power in (squared, squared * centred, squared * squared))
     second = np.where(np.count_nonzero(counts, axis=1) > 1, second, np.nan)
     skewness = third / second**1.5 * np.sqrt(size * (size - 1)) / (size - 2)
     pairs = (size - 2) * (size - 3)
