@@ -146,11 +146,8 @@ def entry() -> int:
     # A second Ctrl-C ends the program at once, not with a traceback from its cleaning up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError):
             stream.flush()
-        except OSError:
-            # What could not be written would be tried again when Python shuts down, and fail with a traceback or a code there.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
 

@@ -241,6 +241,19 @@ def test_figures_are_drawn_in_silence_where_home_cannot_be_written(tmp_path: Pat
     assert [path.name for path in tmp_path.glob("*-*")] == [], "temporary folders are removed at the end"
 
 
+def test_what_was_printed_before_an_error_is_written() -> None:
+    program = (
+        "import llmtrace.cli\n"
+        "from llmtrace.errors import UsageError\n"
+        "def fail():\n    print('printed')\n    raise UsageError('what', 'how')\n"
+        "llmtrace.cli._check_working_folder = fail\n"
+        "from llmtrace.__main__ import program\n"
+        "program()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "printed\n", "llmtrace: error: what\n  how\n")
+
+
 def test_no_place_for_temporary_files_is_two_lines(tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     program = (

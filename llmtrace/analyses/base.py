@@ -7,6 +7,7 @@ a state survives Parquet; states with other parameters refuse to combine.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, TypeAlias
 
 if TYPE_CHECKING:
@@ -39,22 +40,27 @@ class Analysis(Protocol):
     of the threads busy that Polars reads other parts with, and the part is not taken to pieces on the way."""
 
     @property
+    @abstractmethod
     def requires(self) -> frozenset[str]:
         """Canonical columns without which the analysis has no answer (besides the three that every trace has)."""
 
     @property
+    @abstractmethod
     def uses(self) -> frozenset[str]:
         """All canonical columns it reads, `requires` included. One that the trace lacks arrives as a column of nulls."""
 
+    @abstractmethod
     def for_span(self, first: datetime, last: datetime) -> Self:
         """The analysis with every parameter that depends on the trace's span fixed (`--interval auto`)."""
 
+    @abstractmethod
     def partial(self, part: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:
         """The plan that summarises one part: a lazy frame per table of the state. Nothing is collected here.
 
         `part` has every column of `uses`, in canonical dtypes, sorted by timestamp.
         """
 
+    @abstractmethod
     def combine(self, states: Sequence[State]) -> State:
         """One state from those of neighbouring parts, in order of time.
 
@@ -62,8 +68,10 @@ class Analysis(Protocol):
             ValueError: if the states come from different parameters, or are in another order where that matters.
         """
 
+    @abstractmethod
     def accumulator(self) -> Accumulator[State]:
         """What brings the states of neighbouring parts together one by one, to the same as `combine` all at once."""
 
+    @abstractmethod
     def finish(self, state: State) -> Result:
         """The result; times in it are `datetime`s, whichever clock the trace is on."""

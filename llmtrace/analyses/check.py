@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-
 __all__ = ["ABSURD", "NEEDS", "Check", "verdict"]
 
 NEEDS: Mapping[str, tuple[tuple[str, ...], ...]] = {

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
-from llmtrace.analyses.base import Engine
 from llmtrace.engine.aside import Aside
 from llmtrace.engine.intake import Intake, intake_of
 from llmtrace.engine.names import shortened
@@ -88,7 +87,7 @@ def _part_rows(trace: Trace, analyses: Sequence[Analysis], threads: int) -> int:
     if window is None:
         return rows
     total = sum(piece.rows or 0 for piece in trace.slices if piece.overlaps(window))
-    return max(rows, large_part_rows(total, threads, min(analysis.rows_at_once for analysis in analyses)))
+    return max(rows, large_part_rows(total, threads, min((analysis.rows_at_once for analysis in analyses), default=0)))
 
 
 def _columns(analyses: Sequence[Analysis]) -> frozenset[str]:
@@ -100,7 +99,7 @@ def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
     frame, counts = read(part, _columns(analyses))
     frame, names = shortened(frame)
     states: list[State] = [{} for _ in analyses]
-    for engine in get_args(Engine):
+    for engine in dict.fromkeys(analysis.engine for analysis in analyses):
         chosen = [(analysis, state) for analysis, state in zip(analyses, states, strict=True) if analysis.engine == engine]
         plans = [(state, *named) for analysis, state in chosen for named in analysis.partial(frame.lazy()).items()]
         tables = pl.collect_all([plan for *_, plan in plans], engine=engine)

@@ -156,8 +156,8 @@ class Draft:
         source = column or self.columns[name]
         unit = self.options.time_unit or (None if name in self.options.mapping else self.scheme.time_unit) or unit_in(source)
         epoch = self.options.epoch
-        unknown: Clock | None = None if epoch is None else "relative"
-        found = arrivals(self.raw, source, unit=unit, tz=self.options.tz, clock=self.said_clock, unknown=unknown)
+        undated: Clock | None = None if epoch is None else "relative"
+        found = arrivals(self.raw, source, unit=unit, tz=self.options.tz, clock=self.said_clock, undated=undated)
         return found if epoch is None else dated(found, epoch)
 
     def column(self, *names: str) -> str | None:

@@ -41,8 +41,8 @@ class ReadOptions:
     epoch: datetime | None = None
 
 
-def _nothing(_: str) -> Sequence[object]:
-    return ()
+def _unknown(_: str) -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Raw:
         first_rows: reads some columns of the first rows, at most 100, in raw form; none of Parquet that says itself what
             it is. Mostly, names and dtypes say enough.
         metadata: the key-value metadata of a Parquet file; of delimited text its `separator`.
-        edges: smallest and largest values of a column of Parquet, as its footer has them (see `footer.RowGroup`): none where it
-            does not have them for all rows.
+        edges: smallest and largest values of a column of Parquet, as its footer has them (see `footer.RowGroup`): none of a
+            column without values; None where it does not tell for all rows.
         notes: what the source itself has to say, to be passed on in the reading.
     """
 
@@ -66,7 +66,7 @@ class Raw:
     schema: Mapping[str, pl.DataType]
     first_rows: Callable[[Sequence[str]], pl.DataFrame]
     metadata: Mapping[str, str] = field(default_factory=dict)
-    edges: Callable[[str], Sequence[object]] = _nothing
+    edges: Callable[[str], Sequence[object] | None] = _unknown
     notes: tuple[str, ...] = ()
 
 

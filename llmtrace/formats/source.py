@@ -116,10 +116,10 @@ class Source:
             raise self.damaged(error) from None
         return found.with_columns(*self._constants()).select(columns)
 
-    def _edges(self, column: str) -> list[object]:
+    def _edges(self, column: str) -> list[object] | None:
         groups = [group for group in self.row_groups(column) if group.nulls != group.rows]
         if any(group.minimum is None for group in groups):
-            return []
+            return None
         return [bound for group in groups for bound in (group.minimum, group.maximum)]
 
     def rows(self) -> int | None:

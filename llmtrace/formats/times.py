@@ -70,7 +70,7 @@ def arrivals(
     unit: TimeUnit | None = None,
     tz: str | None = None,
     clock: Clock | None = None,
-    unknown: Clock | None = None,
+    undated: Clock | None = None,
 ) -> Arrivals:
     """Understand a time column.
 
@@ -80,7 +80,7 @@ def arrivals(
         unit: unit of bare numbers; without it, their size must tell.
         tz: IANA zone of wall-clock times without an offset; UTC without it.
         clock: the clock where the source says it; without it, times before 1973 are elapsed.
-        unknown: the clock where no time tells it; without it, what the dtype or the unit suggests.
+        undated: the clock if there is no time at all, as the footer of Parquet can tell; without it, what dtype or unit suggest.
 
     Raises:
         UsageError: if `tz` is not a zone, or bare numbers are too small to tell their unit.
@@ -88,10 +88,10 @@ def arrivals(
     dtype, zone = raw.schema[column], _zone(tz)
     if _is_number(raw, column, unit):
         cell = _from_number(column, dtype, unit or _unit(raw, column))
-        return Arrivals(cell, clock or _clock(raw, cell, unknown or ("utc" if unit is None else "relative")))
+        return Arrivals(cell, clock or _clock(raw, cell, "utc" if unit is None else "relative", undated))
     utc, wall = _moments(raw, column, apart=zone is not None)
-    likely: Clock = "relative" if isinstance(dtype, pl.Duration) else "utc"
-    found = clock or _clock(raw, _cell(column, dtype, utc, wall), unknown or likely)
+    unknown: Clock = "relative" if isinstance(dtype, pl.Duration) else "utc"
+    found = clock or _clock(raw, _cell(column, dtype, utc, wall), unknown, undated)
     if zone is None or wall is None or found == "relative":
         return Arrivals(_cell(column, dtype, utc, wall), found)
     return Arrivals(_cell(column, dtype, utc, _localised(wall, zone)), found, counted=_shifts(wall, zone))
@@ -137,11 +137,14 @@ def _unit(raw: Raw, column: str) -> TimeUnit:
     )
 
 
-def _clock(raw: Raw, cell: Cell, unknown: Clock) -> Clock:
+def _clock(raw: Raw, cell: Cell, unknown: Clock, undated: Clock | None) -> Clock:
     """The clock that the footer tells, if all times are on one side, or else that of the latest of the first rows."""
     (column,) = cell.sources
-    edges = pl.DataFrame({column: pl.Series(raw.edges(column), dtype=raw.schema[column], strict=False)})
-    sides = edges.select(_bounded(cell.value) < RELATIVE_BEFORE).to_series().unique()
+    edges = raw.edges(column)
+    if undated and edges is not None and not edges:
+        return undated
+    times = pl.DataFrame({column: pl.Series(edges or (), dtype=raw.schema[column], strict=False)})
+    sides = times.select(_bounded(cell.value) < RELATIVE_BEFORE).to_series().unique()
     if len(sides) == 1 and sides.null_count() == 0:
         is_elapsed = sides.item()
     else:

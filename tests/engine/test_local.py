@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-
 ROWS = 5000
 START = datetime(2025, 4, 11)
 
@@ -154,7 +153,21 @@ def test_plans_run_with_the_engine_of_their_analysis(tmp_path: Path, monkeypatch
     frame.write_parquet(tmp_path / "t.parquet")
     results = run(open_trace(str(tmp_path / "t.parquet")), [Tally(), InMemory(), Tally()])
     assert [dict(result.scalars) for result in results] == [expected(frame)] * 3
-    assert called == [("in-memory", 2), ("streaming", 4)]
+    assert called == [("streaming", 4), ("in-memory", 2)]
+
+
+def test_an_engine_that_polars_does_not_have_is_no_silence(tmp_path: Path) -> None:
+    class Misspelt(Tally):
+        engine = "in_memory"  # type: ignore[assignment]
+
+    requests().write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="in_memory"):
+        run(open_trace(str(tmp_path / "t.parquet")), [Misspelt()])
+
+
+def test_no_analysis_gives_no_result(tmp_path: Path) -> None:
+    requests().write_parquet(tmp_path / "t.parquet")
+    assert run(open_trace(str(tmp_path / "t.parquet")), []) == []
 
 
 def test_how_polars_works_is_not_changed_for_the_caller(tmp_path: Path) -> None:

@@ -52,6 +52,16 @@ def test_elapsed_times_become_dates_and_durations_stay(chutes: Path) -> None:
     assert dated["status"].to_list() == ["ok", "incomplete", "ok"]
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_dates_after_many_rows_without_a_time_are_dates_already(tmp_path: Path, kind: str) -> None:
+    times = pl.Series([None] * 150 + [EPOCH], dtype=pl.Datetime("us"))
+    frame = pl.DataFrame({"timestamp": times}).with_columns(pl.lit(1).alias("input_tokens"), pl.lit(1).alias("output_tokens"))
+    path = tmp_path / f"t.{kind}"
+    frame.write_csv(path) if kind == "csv" else frame.write_parquet(path, statistics=False)
+    with pytest.raises(UsageError, match="are dates already"):
+        open_trace(str(path), options=ReadOptions(epoch=EPOCH))
+
+
 def test_the_clock_is_utc_then_and_a_note_says_since_when(chutes: Path) -> None:
     trace = open_trace(str(chutes), options=ReadOptions(epoch=EPOCH))
     assert trace.clock == "utc"

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from llmtrace.errors import InputError
-from llmtrace.formats.source import find
+from llmtrace.formats.source import RowGroup, find
 from llmtrace.formats.spool import spool
 
 if TYPE_CHECKING:
@@ -310,6 +310,26 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, fails: str) -> Non
     with pytest.raises(InputError, match=r"x must be unpacked.*No space left on device") as caught:
         spool([b"data"], "x")
     assert "TMPDIR" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([RowGroup(0, 2, 3, 5, 0), RowGroup(2, 2, 1, 2, 1)], [3, 5, 1, 2]),
+        ([RowGroup(0, 2, 3, 5, 0), RowGroup(2, 2, None, None, 2)], [3, 5]),
+        ([RowGroup(0, 2, None, None, 2)], []),
+        ([RowGroup(0, 2, 3, 5, 0), RowGroup(2, 2, None, None, 1)], None),
+        ([RowGroup(0, 2, None, None, None)], None),
+        ([], []),
+    ],
+)
+def test_edges_are_told_only_where_all_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: list[RowGroup], expected: list[int] | None
+) -> None:
+    pl.DataFrame({"t": [1]}).write_parquet(tmp_path / "t.parquet")
+    monkeypatch.setattr("llmtrace.formats.footer.row_groups", lambda *_: groups)
+    [source] = find([str(tmp_path / "t.parquet")])
+    assert source.raw().edges("t") == expected
 
 
 def test_temporary_files_go_when_the_program_ends(tmp_path: Path) -> None:

@@ -359,6 +359,8 @@ ELAPSED, DATED = datetime(1970, 1, 1), datetime(2024, 5, 12)
         pytest.param([ELAPSED, DATED], False, "utc", True, id="no statistics"),
         pytest.param([None, None], True, "utc", True, id="all unknown"),
         pytest.param([], True, "utc", True, id="empty"),
+        pytest.param([datetime(1, 1, 1), ELAPSED, datetime(9999, 12, 31)], True, "relative", True, id="marks at both ends"),
+        pytest.param([datetime(1, 1, 1)] * 2, True, "utc", True, id="marks alone"),
     ],
 )
 def test_the_clock_of_parquet_is_taken_from_its_footer_where_that_is_clear(

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from llmtrace.summaries import following, returns
+from llmtrace.summaries import following, returns, ttl
 from llmtrace.summaries.following import Following
 from llmtrace.summaries.interning import intern
 from llmtrace.summaries.keys import UNKNOWN
@@ -103,6 +103,18 @@ def test_a_state_does_not_depend_on_cuts_and_groups(rows: Rows, cuts: list[int],
         assert_same(together(states, Following.followed), together([whole], Following.followed))
     for name, schema in returns.SCHEMAS.items():
         assert dict(whole[name].schema) == dict(schema)
+
+
+def test_trails_are_those_of_keys_in_order_whatever_the_groups() -> None:
+    """Of three outer keys, each in a group of its own, the first has a histogram, the second two gaps and the third one."""
+    requests = {3: 5, 1 << 62: 3, 2**64 - 1: 2}
+    rows = sorted((10 * time, outer, 5, 1, 1) for outer, count in requests.items() for time in range(count))
+    with patch.object(following, "GROUP_REQUESTS", 1):
+        state = together([state_of(rows)], Following.followed)
+    cell = int(ttl.cell_of(10))
+    assert state["pairs"]["positive"].to_list() == [3, 2, 1]
+    assert state["held"]["cell"].to_list() == [cell] * 3
+    assert state["profiles"]["counts"].to_list() == [[4]]
 
 
 @given(rows=ROWS, cuts=CUTS)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmtrace.trace.parts import Interval, Slice, cut
@@ -72,9 +72,10 @@ def test_empty_slices_are_ignored() -> None:
     assert cut([nothing, *slices((0, 1))], window(1), rows=5000) == [window(1)]
 
 
+@example(groups=[(0, 300, 1000), (10, 0, 9000)], rows=500)
 @given(
-    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 300), st.integers(1, 9000)), min_size=1, max_size=30),
-    st.integers(200, 20_000),
+    groups=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 300), st.integers(1, 9000)), min_size=1, max_size=30),
+    rows=st.integers(200, 20_000),
 )
 def test_intervals_are_disjoint_cover_the_window_and_are_near_the_size(groups: list[tuple[int, int, int]], rows: int) -> None:
     pieces = [

@@ -18,7 +18,6 @@ from llmtrace.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 __all__ = ["DAY", "PERCENTS", "ROWS", "BusyDay", "busy_day", "with_busy_day"]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-
 __all__ = ["KEYS", "Burstiness"]
 
 KEYS = ("model", "user", "endpoint", "instance", "all")

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-
 __all__ = ["ClockGrain"]
 
 

@@ -24,7 +24,6 @@ from llmtrace.summaries.accumulator import Counter
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 __all__ = ["DAYS", "MOST_ROWS", "STEPS", "Access", "chosen", "with_rasters"]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-
 __all__ = ["MOST_USERS", "Popularity"]
 
 MOST_USERS = 1_000

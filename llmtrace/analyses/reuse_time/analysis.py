@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-
 __all__ = ["KEY_COLUMNS", "ReuseTime"]
 
 KEY_COLUMNS = ("user", "model", "instance", "endpoint", "session", "turn", "stream", "status")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-
 __all__ = ["Stats"]
 
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
