@@ -138,10 +138,10 @@ class _Keys:
 
 def slices(state: Tables, keys: int) -> Iterator[Tables]:
     """The tables `pairs` and `excess` of so many keys at a time."""
-    row = pl.col("pair")
+    row, excess = pl.col("pair"), state["excess"]
     for start in range(0, state["pairs"].height, keys):
-        excess = state["excess"].filter(row >= start, row < start + keys).with_columns(row - start)
-        yield {"pairs": state["pairs"][start : start + keys], "excess": excess}
+        own = excess.filter(row >= start, row < start + keys).with_columns(row - start) if excess.height else excess
+        yield {"pairs": state["pairs"][start : start + keys], "excess": own}
 
 
 def tokens_of(state: Tables) -> list[Values]:

@@ -98,7 +98,7 @@ _ONE = np.uint64(1)
 def steps(cells: npt.NDArray[np.integer[Any]]) -> Integers:
     """The step of each cell.
 
-    >>> TTLS_US[steps(weigh(np.array([0, 100_000, 100_001]), *np.zeros((2, 3), np.int64))[0])].tolist()
+    >>> TTLS_US[steps(weigh(np.array([0, 100_000, 100_001]), *np.zeros((2, 3), np.int64), no_sums()))].tolist()
     [1000, 100000, 125000]
     """
     return np.searchsorted(TTLS_US, cell_starts(cells))
@@ -107,31 +107,29 @@ def steps(cells: npt.NDArray[np.integer[Any]]) -> Integers:
 def cell_starts(cells: npt.NDArray[np.integer[Any]]) -> Integers:
     """The shortest gap of each cell, in microseconds.
 
-    >>> cell_starts(weigh(np.array([0, 60_000_000, 60_000_001]), *np.zeros((2, 3), np.int64))[0]).tolist()
+    >>> cell_starts(weigh(np.array([0, 60_000_000, 60_000_001]), *np.zeros((2, 3), np.int64), no_sums())).tolist()
     [0, 59998208, 60000001]
     """
     starts: Integers = _START_OF_CELL[cells]
     return starts
 
 
-def weigh(gaps_us: Integers, input_tokens: Integers, tokens: Integers) -> tuple[CellArray, pl.DataFrame]:
-    """Find the cells of gaps, and sum tokens over them.
+def weigh(gaps_us: Integers, input_tokens: Integers, tokens: Integers, sums: Sums) -> CellArray:
+    """Add gaps and their tokens to sums: the cell of each.
 
     Args:
         gaps_us: gaps in microseconds, not negative.
         input_tokens: of the request that ends each, 0 where not known.
         tokens: of the request that begins it, 0 where not known.
-
-    Returns:
-        The cell of each gap; the weights.
+        sums: see `no_sums`.
     """
-    cells, sums = np.empty(gaps_us.size, np.uint32), no_sums()
+    cells = np.empty(gaps_us.size, np.uint32)
     _weigh(gaps_us, input_tokens, tokens, cells, sums)
-    return cells, weights(sums)
+    return cells
 
 
 def no_sums() -> Sums:
-    """Sums for `add` to add to."""
+    """Sums over no gaps, to be added to."""
     return np.zeros((_LAST_OF_STEP.size, _COLUMNS), np.uint64)
 
 

@@ -30,7 +30,7 @@ def flat(rows: list[list[int]]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.
     """The cells of gaps row by row, and where each row ends."""
     gaps = np.array([value for row in rows for value in row], np.int64)
     nothing = np.zeros_like(gaps)
-    return ttl.weigh(gaps, nothing, nothing)[0], np.cumsum([len(row) for row in rows], dtype=np.int64)
+    return ttl.weigh(gaps, nothing, nothing, ttl.no_sums()), np.cumsum([len(row) for row in rows], dtype=np.int64)
 
 
 def tally(rows: list[list[int]]) -> Cells:

@@ -46,7 +46,7 @@ class Part:
 
 def cell(gap: int) -> int:
     nothing = np.zeros(1, np.int64)
-    return int(ttl.weigh(np.array([gap]), nothing, nothing)[0][0])
+    return int(ttl.weigh(np.array([gap]), nothing, nothing, ttl.no_sums())[0])
 
 
 def grown(own: Growing, before: Sequence[int], gaps: Sequence[Sequence[int]], limits: Limits) -> Growing:

@@ -36,7 +36,8 @@ WEIGHED = st.lists(st.tuples(GAPS, st.integers(0, 2**63 - 1), st.integers(0, 2**
 
 def weigh(rows: Weighed) -> tuple[list[int], pl.DataFrame]:
     gaps, input_tokens, tokens = np.array(rows, np.int64).reshape(-1, 3).T.copy()
-    cells, weights = ttl.weigh(gaps, input_tokens, tokens)
+    sums = ttl.no_sums()
+    cells, weights = ttl.weigh(gaps, input_tokens, tokens, sums), ttl.weights(sums)
     return cells.tolist(), weights
 
 

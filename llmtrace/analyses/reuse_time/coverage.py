@@ -30,7 +30,7 @@ _LONGER_S = (86_400.0, 604_800.0)
 _QUANTILES = {"p50_s": 0.5, "p90_s": 0.9, "p99_s": 0.99}
 _SECOND_US = 1_000_000
 _STEPS = ttl.TTLS_US.size + 1
-_SLICE = 1 << 20
+_SLICE = 1 << 17
 
 
 def scalars(state: State, eligible: Eligible) -> dict[str, Scalar]:
@@ -117,11 +117,11 @@ def _kept(state: State, span: Span) -> tuple[list[int], list[int]]:
 
 def _last_requests(state: State, end_us: int) -> pl.DataFrame:
     """The weights of the last request of each key and the time from it to the end of the trace."""
-    found = [pl.DataFrame(schema=dict(ttl.SCHEMA))]
+    sums = ttl.no_sums()
     for keys in returns.slices(state, _SLICE):
         last_us, tokens = keys["pairs"]["last_us"].to_numpy(), returns.tokens_of(keys)[1].astype(np.int64)
-        found.append(ttl.weigh(end_us - last_us, np.zeros_like(tokens), tokens)[1])
-    return ttl.combine(found)
+        ttl.weigh(end_us - last_us, np.zeros_like(tokens), tokens, sums)
+    return ttl.weights(sums)
 
 
 def _by_step(cells: pl.DataFrame, column: str) -> list[int]:
