@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import reduce
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,7 @@ from polars.testing import assert_frame_equal
 
 from llmtrace.analyses.registry import ANALYSES
 from llmtrace.schema import COLUMNS
+from llmtrace.summaries import following
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,6 +120,16 @@ def test_combining_in_other_groups_or_one_by_one_changes_nothing(example: Analys
     for state in states:
         accumulator.add(state)
     assert_same_state(accumulator.total(), at_once)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+@given(frame=REQUESTS, cuts=CUTS)
+def test_what_brings_all_states_together_gives_the_same_result(example: Analysis, frame: pl.DataFrame, cuts: list[int]) -> None:
+    analysis = fixed(example)
+    states = states_of(analysis, frame, cuts)
+    with patch.object(following, "MOST_WAITING", 0):
+        at_once = analysis.finish(analysis.combine(states))
+        assert_same_result(analysis.finish(analysis.accumulator_of_all().together(states)), at_once)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -72,6 +72,10 @@ class Analysis(Protocol):
     def accumulator(self) -> Accumulator[State]:
         """What brings the states of neighbouring parts together one by one, to the same as `combine` all at once."""
 
+    def accumulator_of_all(self) -> Accumulator[State]:
+        """The same for a whole trace, whose state is only finished: it may leave out what states beside it would ask for."""
+        return self.accumulator()
+
     @abstractmethod
     def finish(self, state: State) -> Result:
         """The result; times in it are `datetime`s, whichever clock the trace is on."""

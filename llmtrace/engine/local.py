@@ -69,7 +69,7 @@ def run(
 def _reduce(trace: Trace, analyses: Sequence[Analysis], threads: int, progress: Progress | None, aside: Aside) -> Outcome:
     parts = trace.parts(_part_rows(trace, analyses, threads)) or [trace.empty_part()]
     total, done = sum(part.rows for part in parts), 0
-    intakes, states = Counter(Intake.combined), [analysis.accumulator() for analysis in analyses]
+    intakes, states = Counter(Intake.combined), [analysis.accumulator_of_all() for analysis in analyses]
     with pl.Config(streaming_chunk_size=_CHUNK_ROWS), ThreadPoolExecutor(threads, thread_name_prefix="llmtrace-part") as pool:
         # Two more than are worked on, so that there is work while states are brought together.
         for part, outcome in ahead(pool, partial(_summarise, analyses=analyses), parts, threads + 2):

@@ -49,7 +49,7 @@ class Pairs(NamedTuple):
         inner: the inner key of each.
         last_us: time of the last visit of each.
         last_tokens: tokens of that.
-        born: its number when the pairs of the shard are counted in the order of their first visits.
+        born: its number when the pairs of the shard are counted in the order of their first visits; empty if nobody asks.
         positive: how many positive gaps it has, up to the limit of trails.
     """
 
@@ -61,7 +61,7 @@ class Pairs(NamedTuple):
     positive: Positive
 
 
-def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts) -> tuple[Pairs, Firsts, Gaps]:
+def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts, *, has_born: bool) -> tuple[Pairs, Firsts, Gaps]:
     """Follow pairs through their visits.
 
     Args:
@@ -69,15 +69,16 @@ def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts) -> tuple
         known: the pairs before.
         distinct: all inner keys are below it, except for `NO_INNER`, with which a visit belongs to no pair.
         counts: to which gaps are added: how many have each cell, and the sums of `ttl`.
+        has_born: whether pairs have `born`.
 
     Returns:
         The pairs, of each outer key those known before and then new ones in the order of first visits, with as many positive gaps
         as they had before; time and input tokens of the first visit of each new pair, in the order of birth; pair by pair, where
-        the cells of further positive gaps end, and these, which are the thread's own until it follows others.
+        the cells of further positive gaps end, and these. All but the pairs are the thread's own until it follows others.
     """
     offsets, sizes, dtype = visits.offsets, np.diff(visits.offsets), np.result_type(visits.what, known.last_tokens)
     fresh, longest = int(np.minimum(sizes, distinct).sum()), int(sizes.max(initial=0))
-    now = Pairs(np.empty(visits.before.size, np.uint32), *_columns(known.inner.size + fresh, dtype))
+    now = Pairs(np.empty(visits.before.size, np.uint32), *_columns(known.inner.size + fresh, dtype, has_born=has_born))
     firsts = _ROOM.array("first_us", fresh, np.int64), _ROOM.array("first_input", fresh, dtype)
     further = _ROOM.array("ends", now.inner.size, np.int64), _ROOM.array("cells", visits.times_us.size, np.uint32)
     scratch = _ROOM.array("found", longest, np.uint32), _ROOM.array("whose", longest, np.uint32)
@@ -87,10 +88,10 @@ def follow(visits: Visits, known: Pairs, distinct: int, counts: Counts) -> tuple
     rows, known = (visits.times_us, _as(visits.what, dtype)), known._replace(last_tokens=_as(known.last_tokens, dtype))
     size, cells = _follow(rows, groups, known, (now, firsts), further, (marks, *scratch), counts)
     for column in now[1:]:
-        column.resize(size, refcheck=False)
+        column.resize(min(size, column.size), refcheck=False)
     marks[now.inner if size < distinct else slice(None)] = NOWHERE
     born = size - known.inner.size
-    return now, (firsts[0][:born].copy(), firsts[1][:born].copy()), (further[0][:size], further[1][:cells])
+    return now, (firsts[0][:born], firsts[1][:born]), (further[0][:size], further[1][:cells])
 
 
 def _as(tokens: Tokens, dtype: np.dtype[Any]) -> Tokens:
@@ -99,13 +100,13 @@ def _as(tokens: Tokens, dtype: np.dtype[Any]) -> Tokens:
 
 def no_pairs() -> Pairs:
     """Pairs of no outer key."""
-    return Pairs(np.empty(0, np.uint32), *_columns(0, np.dtype(np.uint32)))
+    return Pairs(np.empty(0, np.uint32), *_columns(0, np.dtype(np.uint32), has_born=False))
 
 
-def _columns(pairs: int, dtype: np.dtype[Any]) -> tuple[Small, Integers, Tokens, Small, Positive]:
+def _columns(pairs: int, dtype: np.dtype[Any], *, has_born: bool) -> tuple[Small, Integers, Tokens, Small, Positive]:
     """All columns of so many pairs but `counts`, of any content; tokens have this type."""
     last_us, last_tokens, positive = np.empty(pairs, np.int64), np.empty(pairs, dtype), np.empty(pairs, np.uint16)
-    return np.empty(pairs, np.uint32), last_us, last_tokens, np.empty(pairs, np.uint32), positive
+    return np.empty(pairs, np.uint32), last_us, last_tokens, np.empty(pairs if has_born else 0, np.uint32), positive
 
 
 def match(inner: Small, begins: Reach, ends: Reach, distinct: int) -> tuple[Small, Small]:
@@ -204,7 +205,9 @@ def _move(known: Pairs, start: int, end: int, now: Pairs, size: int, marks: Mark
     """Write the pairs of an outer key down, and where that of each inner key stands: how far all reach then."""
     for pair in range(start, end):
         marks[known.inner[pair]] = size
-        now.inner[size], now.born[size], now.positive[size] = known.inner[pair], known.born[pair], known.positive[pair]
+        now.inner[size], now.positive[size] = known.inner[pair], known.positive[pair]
+        if now.born.size > 0:
+            now.born[size] = known.born[pair]
         now.last_us[size], now.last_tokens[size] = known.last_us[pair], known.last_tokens[pair]
         size += 1
     return size
@@ -242,7 +245,9 @@ def _visit(
         if pair < start:
             pair = np.int64(size)
             marks[one] = pair
-            now.inner[pair], now.born[pair], now.positive[pair], more[pair] = one, born + size - known, 0, 0
+            now.inner[pair], now.positive[pair], more[pair] = one, 0, 0
+            if now.born.size > 0:
+                now.born[pair] = born + size - known
             firsts[0][size - known], firsts[1][size - known] = time, what[row, INPUT]
             size += 1
         else:

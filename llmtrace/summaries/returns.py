@@ -48,7 +48,19 @@ if TYPE_CHECKING:
     Tables = dict[str, pl.DataFrame]
     Values = npt.NDArray[np.integer[Any]]
 
-__all__ = ["SCHEMAS", "combine", "counted", "nothing", "pairs", "released", "slices", "tokens_of", "trails_of", "with_trails"]
+__all__ = [
+    "SCHEMAS",
+    "TOKENS",
+    "combine",
+    "counted",
+    "nothing",
+    "pairs",
+    "released",
+    "slices",
+    "tokens_of",
+    "trails_of",
+    "with_trails",
+]
 
 _PAIRS: Mapping[str, pl.DataType] = {
     "inner": pl.UInt32(),
@@ -68,6 +80,8 @@ SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "weights": ttl.SCHEMA,
 }
 """The columns of each table of a state."""
+TOKENS = ("first_input_tokens", "last_tokens")
+"""The columns of tokens."""
 EXCESS = (1 << 32) - 1
 """Tokens of one request that are more than 32 bits hold, or all that they do."""
 
@@ -144,14 +158,12 @@ def slices(state: Tables, keys: int) -> Iterator[Tables]:
         yield {"pairs": state["pairs"][start : start + keys], "excess": own}
 
 
-def tokens_of(state: Tables) -> list[Values]:
-    """Input tokens of the first and tokens of the last request of each key: in 32 bits, or in 64 if there is an excess."""
-    names, excess = ("first_input_tokens", "last_tokens"), state["excess"]
-    tokens = [state["pairs"][name].to_numpy() for name in names]
+def tokens_of(state: Tables, name: str) -> Values:
+    """The tokens of a request of each key, `first_input_tokens` or `last_tokens`: in 32 bits, or in 64 if there is an excess."""
+    tokens, excess = state["pairs"][name].to_numpy(), state["excess"]
     if excess.height:
-        tokens = [one.astype(np.int64) for one in tokens]
-        for one, name in zip(tokens, names, strict=True):
-            one[excess["pair"].to_numpy()] = excess[name].to_numpy()
+        tokens = tokens.astype(np.int64)
+        tokens[excess["pair"].to_numpy()] = excess[name].to_numpy()
     return tokens
 
 
@@ -178,7 +190,7 @@ def released(state: Tables, eligible: npt.NDArray[np.bool_], limit: int) -> pl.D
 
 def _followed(
     states: Sequence[Tables], keys: _Keys, sums: Sums, gaps: Integers
-) -> tuple[dict[str, Values], list[Values], list[CellArray]]:
+) -> tuple[dict[str, Values], dict[str, Values], list[CellArray]]:
     """Follow the keys from state to state: their columns and tokens, and per state the cells of the gaps before it."""
     count = int(keys.counts.sum())
     dtype: type[np.integer[Any]] = np.int64 if any(state["excess"].height for state in states) else np.uint32
@@ -187,12 +199,12 @@ def _followed(
     borders = []
     for state, places in zip(states, keys.places, strict=True):
         times = (state["pairs"][name].to_numpy() for name in ("first_us", "last_us"))
-        tokens = (one.astype(dtype, copy=False) for one in tokens_of(state))
+        tokens = (tokens_of(state, name).astype(dtype, copy=False) for name in TOKENS)
         first_us, last_us, first_input, last_tokens, where = frozen(*times, *tokens, places)
         starts, ends = (first_us, first_input), (last_us, last_tokens)
         borders.append(return_kernels.advance(starts, ends, where, earliest, latest, sums, gaps))
     columns = {"inner": inner, "first_us": earliest[0], "last_us": latest[0]}
-    return columns, [earliest[1], latest[1]], borders
+    return columns, dict(zip(TOKENS, (earliest[1], latest[1]), strict=True)), borders
 
 
 def _earliest(values: Sequence[Values], places: Sequence[Small], count: int) -> Values:
@@ -215,15 +227,14 @@ def with_trails(tables: Tables, gathered: Trails) -> Tables:
     }
 
 
-def pairs(columns: Mapping[str, Values], tokens: Sequence[Values]) -> Tables:
-    """The tables `pairs`, but for its column `positive`, and `excess`."""
-    excess = (
-        np.flatnonzero((tokens[0] >= EXCESS) | (tokens[1] >= EXCESS)) if tokens[0].dtype == np.int64 else np.empty(0, np.intp)
-    )
-    narrow = (one if one.dtype == np.uint32 else np.minimum(one, EXCESS).astype(np.uint32) for one in tokens)
-    found = dict(zip(_PAIRS, (*columns.values(), *narrow), strict=False))
-    rows = dict(zip(SCHEMAS["excess"], (excess, *(one[excess] for one in tokens)), strict=True))
-    return {"pairs": frame_of(found), "excess": pl.DataFrame(rows, dict(SCHEMAS["excess"]))}
+def pairs(columns: Mapping[str, Values], tokens: Mapping[str, Values]) -> Tables:
+    """The tables `pairs`, but for its column `positive`, and `excess`, with these columns and those of tokens."""
+    wide = [one >= EXCESS for one in tokens.values() if one.dtype == np.int64]
+    excess = np.flatnonzero(np.logical_or.reduce(wide)) if wide else np.empty(0, np.intp)
+    narrow = {name: one if one.dtype == np.uint32 else np.minimum(one, EXCESS).astype(np.uint32) for name, one in tokens.items()}
+    rows = {"pair": excess, **{name: one[excess] for name, one in tokens.items()}}
+    schema = {name: SCHEMAS["excess"][name] for name in rows}
+    return {"pairs": frame_of({**columns, **narrow}), "excess": pl.DataFrame(rows, schema)}
 
 
 def _offsets(counts: pl.Series) -> Integers:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Growing", "none"]
 
-MOST_PENDING = 1 << 10
+MOST_PENDING = 1 << 8
 """So many gaps of a key with a histogram are counted at once."""
 
 _ONE = np.uint64(1)

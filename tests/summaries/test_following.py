@@ -63,6 +63,11 @@ def together(states: Sequence[Tables], finished: Callable[[Following], Tables] =
     return finished(keys)
 
 
+def tokens_of(state: Tables) -> list[list[int]]:
+    """Input tokens of the first and tokens of the last request of each key."""
+    return [returns.tokens_of(state, name).tolist() for name in returns.TOKENS]
+
+
 def assert_same(left: Tables, right: Tables) -> None:
     assert left.keys() == right.keys()
     for name in left:
@@ -81,7 +86,7 @@ def test_pairs_hold_the_first_and_the_last_request_of_each_key(rows: Rows, cuts:
     inner_keys = state["inner"]["key"].to_list()
     outer_keys = [key for key, pairs in state["outer"].iter_rows() for _ in range(pairs)]
     assert state["outer"]["key"].to_list() == sorted({row[1] for row in rows} - {UNKNOWN})
-    first_input, last = (column.tolist() for column in returns.tokens_of(state))
+    first_input, last = tokens_of(state)
     found = [
         ((outer_keys[row], inner_keys[inner]), [first_us, last_us, first_input[row], last[row]])
         for row, (inner, first_us, last_us) in enumerate(state["pairs"].select("inner", "first_us", "last_us").iter_rows())
@@ -117,6 +122,22 @@ def test_trails_are_those_of_keys_in_order_whatever_the_groups() -> None:
     assert state["profiles"]["counts"].to_list() == [[4]]
 
 
+@given(rows=ROWS, cuts=CUTS, group=GROUPS)
+def test_first_requests_are_left_out_where_nothing_comes_before(rows: Rows, cuts: list[int], group: int) -> None:
+    tables = []
+    for is_all in (False, True):
+        keys = Following("visits", [Returns(LIMITS, is_all=is_all)])
+        with patch.object(following, "MOST_WAITING", 0), patch.object(following, "GROUP_REQUESTS", group):
+            for state in states_of(rows, cuts):
+                keys.add(state)
+            tables.append(keys.followed())
+    firsts = {"first_us", "first_input_tokens"}
+    excess = tables[0].pop("excess")
+    wide = tables[1].pop("excess")
+    assert excess.filter(pl.col("last_tokens") >= returns.EXCESS).drop("first_input_tokens").equals(wide)
+    assert_same({name: table.drop(firsts, strict=False) for name, table in tables[0].items()}, tables[1])
+
+
 @given(rows=ROWS, cuts=CUTS)
 def test_requests_wait_while_they_are_few(rows: Rows, cuts: list[int]) -> None:
     known = sum(row[1] != UNKNOWN for row in rows)
@@ -145,12 +166,12 @@ def test_tokens_stay_as_large_as_they_were_where_those_that_follow_are_small(wai
     rows = [(0, 3, 5, 2**40, 2**41), (1, 1 << 60, 5, 2**40, 0), (2, 1 << 60, 5, 1, 1)]
     with patch.object(following, "MOST_WAITING", waiting):
         state = together(states_of(rows, [2]), Following.followed)
-    assert [column.tolist() for column in returns.tokens_of(state)] == [[2**40, 2**40], [3 * 2**40, 2]]
+    assert tokens_of(state) == [[2**40, 2**40], [3 * 2**40, 2]]
 
 
 @given(rows=ROWS, keys=st.integers(1, 5))
 def test_slices_of_keys_have_the_tokens_of_all(rows: Rows, keys: int) -> None:
     state = together([state_of(rows)], Following.followed)
-    some = [returns.tokens_of(own) for own in returns.slices(state, keys)]
-    whole = [column.tolist() for column in returns.tokens_of(state)]
+    some = [tokens_of(own) for own in returns.slices(state, keys)]
+    whole = tokens_of(state)
     assert [[value for own in some for value in own[side]] for side in (0, 1)] == whole

@@ -64,7 +64,6 @@ class ReuseTime(Analysis):
     """
 
     name: ClassVar[str] = "reuse-time"
-    rows_at_once: ClassVar[int] = 3_000_000
     engine: ClassVar[Engine] = "in-memory"
 
     by: tuple[str, ...] = ("user", "model")
@@ -131,8 +130,11 @@ class ReuseTime(Analysis):
 
     def accumulator(self) -> Joint[pl.DataFrame]:
         """What follows keys once there are many requests; a state out of order ends it before it comes to that."""
-        counters = {name: Counter(combine) for name, combine in _COMBINE.items()}
-        return Joint([Tables({"span": span.InOrder(), **counters}), *self._following()])
+        return self._accumulator(is_all=False)
+
+    def accumulator_of_all(self) -> Joint[pl.DataFrame]:
+        """The same without the first requests of keys, which are many, and matter only to what comes before."""
+        return self._accumulator(is_all=True)
 
     def finish(self, state: State) -> Result:
         """The result: shares and quantiles as scalars, and as the main table `anchors`, rows of `coverage` at customary TTLs."""
@@ -156,9 +158,13 @@ class ReuseTime(Analysis):
             definitions=DEFINITIONS,
         )
 
-    def _following(self) -> list[Following]:
+    def _accumulator(self, *, is_all: bool) -> Joint[pl.DataFrame]:
+        counters = {name: Counter(combine) for name, combine in _COMBINE.items()}
+        return Joint([Tables({"span": span.InOrder(), **counters}), *self._following(is_all=is_all)])
+
+    def _following(self, *, is_all: bool = False) -> list[Following]:
         """What follows the keys, and users within months."""
-        gaps, within_months = Returns(self.limits), Months(self.limits_of_months)
+        gaps, within_months = Returns(self.limits, is_all=is_all), Months(self.limits_of_months)
         if "user" in self.by:
             return [Following("visits", [gaps, within_months])]
         return [Following("visits", [gaps]), Following("visits_of_users", [within_months], has_inner=False)]

@@ -119,7 +119,7 @@ def _last_requests(state: State, end_us: int) -> pl.DataFrame:
     """The weights of the last request of each key and the time from it to the end of the trace."""
     sums = ttl.no_sums()
     for keys in returns.slices(state, _SLICE):
-        last_us, tokens = keys["pairs"]["last_us"].to_numpy(), returns.tokens_of(keys)[1].astype(np.int64)
+        last_us, tokens = keys["pairs"]["last_us"].to_numpy(), returns.tokens_of(keys, "last_tokens").astype(np.int64)
         ttl.weigh(end_us - last_us, np.zeros_like(tokens), tokens, sums)
     return ttl.weights(sums)
 
