@@ -17,6 +17,8 @@ Tables of a state; keys with a null in them are in none:
     cells       cell, gaps: all there are
     weights     see `ttl`; over all gaps
 
+The state of a whole trace, which nothing comes before, can do without the columns of first requests.
+
 `combine` walks once through all states: a key that several have gets the gaps across the borders between them.
 """
 
