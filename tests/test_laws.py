@@ -210,4 +210,4 @@ def test_time_does_not_go_backwards(name: str) -> None:
 @pytest.mark.parametrize("name", ANALYSES)
 def test_an_analysis_is_registered_under_its_name(name: str) -> None:
     assert {example.name for example in ANALYSES[name]} == {name}
-    assert all(example.requires <= example.uses <= COLUMNS.keys() for example in ANALYSES[name])
+    assert all(example.requires | example.tells <= example.uses <= COLUMNS.keys() for example in ANALYSES[name])

@@ -49,6 +49,11 @@ class Analysis(Protocol):
     def uses(self) -> frozenset[str]:
         """All canonical columns it reads, `requires` included. One that the trace lacks arrives as a column of nulls."""
 
+    @property
+    def tells(self) -> frozenset[str]:
+        """Those of `uses` of which names stand in the result, where too long ones are shortened (see `engine.names`)."""
+        return self.uses
+
     @abstractmethod
     def for_span(self, first: datetime, last: datetime) -> Self:
         """The analysis with every parameter that depends on the trace's span fixed (`--interval auto`)."""

@@ -97,7 +97,7 @@ def _columns(analyses: Sequence[Analysis]) -> frozenset[str]:
 def _summarise(part: Part, analyses: Sequence[Analysis]) -> Outcome:
     """Read a part once, with the columns of all analyses, and collect their plans over it: all of an engine together."""
     frame, counts = read(part, _columns(analyses))
-    frame, names = shortened(frame)
+    frame, names = shortened(frame, frozenset[str]().union(*(analysis.tells for analysis in analyses)))
     states: list[State] = [{} for _ in analyses]
     for engine in dict.fromkeys(analysis.engine for analysis in analyses):
         chosen = [(analysis, state) for analysis, state in zip(analyses, states, strict=True) if analysis.engine == engine]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 __all__ = ["LONGEST_BYTES", "shortened"]
 
@@ -19,17 +19,21 @@ _NAMED = ("user", "model", "instance", "endpoint", "session", "status")
 _SEED = 20_260_813
 
 
-def shortened(frame: pl.DataFrame) -> tuple[pl.DataFrame, Mapping[str, int]]:
+def shortened(frame: pl.DataFrame, told: Collection[str] = _NAMED) -> tuple[pl.DataFrame, Mapping[str, int]]:
     """The requests of a part with names that are too long shortened, and how many rows have one, by the sentence that says so.
 
     What is left of a name are its first and last characters and a hash of it, so that two names stay two.
+
+    Args:
+        frame: the requests.
+        told: columns whose names stand in a result; others stay whole, for to look into them takes time.
 
     >>> frame, counts = shortened(pl.DataFrame({"model": ["m", "a" * 3_000_000 + "b"]}))
     >>> frame["model"].str.len_chars().to_list(), list(counts.values())
     ([1, 271], [1])
     """
     # Not a column that is null throughout: to look into it is to have it filled.
-    named = [name for name in _NAMED if name in frame.columns and frame[name].null_count() < frame.height]
+    named = [name for name in _NAMED if name in told and name in frame.columns and frame[name].null_count() < frame.height]
     counts = frame.select_seq((pl.col(named).str.len_bytes() > LONGEST_BYTES).sum())
     found = {count.name: count.item() for count in counts.get_columns() if count.item()}
     sentences = {_sentence(name): count for name, count in found.items()}

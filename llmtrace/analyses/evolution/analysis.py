@@ -60,6 +60,7 @@ class Evolution(Analysis):
     name: ClassVar[str] = "evolution"
     rows_at_once: ClassVar[int] = 5_000_000
     engine: ClassVar[Engine] = "in-memory"
+    tells: ClassVar[frozenset[str]] = frozenset({"model"})
     requires: ClassVar[frozenset[str]] = frozenset()
 
     interval: str = "auto"

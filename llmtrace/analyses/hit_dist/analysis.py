@@ -80,6 +80,11 @@ class HitDist(Analysis):
         streamed = {"stream"} if "ttft_s" in optional else set[str]()
         return frozenset({"timestamp", "input_tokens", "cached_tokens", "status", *optional, *streamed})
 
+    @property
+    def tells(self) -> frozenset[str]:
+        """Models, and users if they are listed."""
+        return self.uses & ({"model", "user"} if self.per_user else {"model"})
+
     def for_span(self, first: datetime, last: datetime) -> Self:  # noqa: ARG002
         """The same: no parameter depends on the span."""
         return self

@@ -77,6 +77,7 @@ class Latency(Analysis):
     uses: ClassVar[frozenset[str]] = frozenset(
         {"timestamp", "input_tokens", "output_tokens", "model", "instance", "stream", "ttft_s", "duration_s", "status"}
     )
+    tells: ClassVar[frozenset[str]] = frozenset({"model"})
 
     highlight: tuple[str, ...] = ()
     interval: str = "auto"

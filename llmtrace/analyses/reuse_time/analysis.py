@@ -92,6 +92,11 @@ class ReuseTime(Analysis):
         return frozenset({"timestamp", *TOKENS, "status", "user", *self.by})
 
     @property
+    def tells(self) -> frozenset[str]:
+        """The models of the table `by_model`."""
+        return frozenset({"model"} if self.is_paper_key else ())
+
+    @property
     def limits(self) -> Limits:
         """How the trails of keys are kept."""
         threshold = max(self.min_gaps, ENOUGH_REQUESTS - 1) if "user" in self.by else self.min_gaps

@@ -67,6 +67,7 @@ class Stats(Analysis):
     name: ClassVar[str] = "stats"
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp", *_TOKENS, *_NAMED, "stream", "status"})
+    tells: ClassVar[frozenset[str]] = frozenset({"model", "endpoint"})
 
     interval: str = "auto"
 
