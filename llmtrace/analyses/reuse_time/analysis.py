@@ -148,10 +148,10 @@ class ReuseTime(Analysis):
         with ThreadPoolExecutor(1) as pool:
             settled = pool.submit(settle, state, self.min_gaps, self.limits)
             by_model = pool.submit(lambda: spread.by_model(state, settled.result(), self.highlight, self.limits))
+            told = pool.submit(lambda: coverage.scalars(state, settled.result()))
             by_month = spread.by_month(state, covered, self.limits_of_months)
-            eligible = settled.result()
-            table, scalars = coverage.table(state, eligible, covered), coverage.scalars(state, eligible)
-        anchors = coverage.anchors(table)
+            table = coverage.table(state, settled.result(), covered)
+        anchors, scalars = coverage.anchors(table), told.result()
         tables = {"anchors": anchors, "coverage": table, "by_month": by_month, "by_model": by_model.result()}
         return Result(
             command=self.name,
