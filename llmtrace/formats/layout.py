@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-__all__ = ["CachedMode", "Cell", "Clock", "Layout", "Raw", "ReadOptions", "Reading", "TimeUnit"]
+__all__ = ["CachedMode", "Cell", "Clock", "Layout", "Raw", "ReadOptions", "Reading", "TimeUnit", "nothing", "unknown"]
 
 Clock: TypeAlias = Literal["utc", "relative"]
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
@@ -41,8 +41,13 @@ class ReadOptions:
     epoch: datetime | None = None
 
 
-def _unknown(_: str) -> None:
-    return None
+def unknown(_: str) -> None:
+    """Nothing tells the smallest and largest values of a column."""
+
+
+def nothing(_: str) -> tuple[()]:
+    """There are no values of a column."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class Raw:
             it is. Mostly, names and dtypes say enough.
         metadata: the key-value metadata of a Parquet file; of delimited text its `separator`.
         edges: smallest and largest values of a column of Parquet, as its footer has them (see `footer.RowGroup`): none of a
-            column without values; None where it does not tell for all rows.
+            column without values, as text without rows has; None where it does not tell for all rows.
         notes: what the source itself has to say, to be passed on in the reading.
     """
 
@@ -66,7 +71,7 @@ class Raw:
     schema: Mapping[str, pl.DataType]
     first_rows: Callable[[Sequence[str]], pl.DataFrame]
     metadata: Mapping[str, str] = field(default_factory=dict)
-    edges: Callable[[str], Sequence[object] | None] = _unknown
+    edges: Callable[[str], Sequence[object] | None] = unknown
     notes: tuple[str, ...] = ()
 
 

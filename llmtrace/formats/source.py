@@ -23,7 +23,7 @@ from llmtrace.formats.delimited import Delimited
 from llmtrace.formats.delimited import sniff as sniff_delimited
 from llmtrace.formats.documents import is_document, objects
 from llmtrace.formats.footer import RowGroup
-from llmtrace.formats.layout import Raw
+from llmtrace.formats.layout import Raw, nothing, unknown
 from llmtrace.formats.lines import Lines
 from llmtrace.formats.lines import sniff as sniff_lines
 from llmtrace.formats.places import Place, expand
@@ -87,7 +87,8 @@ class Source:
         try:
             if self.text is not None:
                 head = self.text.head(self.path, HEAD_ROWS).with_columns(*self._constants())
-                return Raw(self.name, self.kind, dict(head.schema), head.select, self._metadata(), notes=self.notes)
+                edges = unknown if head.height else nothing
+                return Raw(self.name, self.kind, dict(head.schema), head.select, self._metadata(), edges, self.notes)
             own, metadata = footer.schema(self.path), self._metadata()
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self.damaged(error) from None

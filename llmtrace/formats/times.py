@@ -80,7 +80,7 @@ def arrivals(
         unit: unit of bare numbers; without it, their size must tell.
         tz: IANA zone of wall-clock times without an offset; UTC without it.
         clock: the clock where the source says it; without it, times before 1973 are elapsed.
-        undated: the clock if there is no time at all, as the footer of Parquet can tell; without it, what dtype or unit suggest.
+        undated: the clock if there is no time at all, as `raw.edges` can tell; without it, what dtype or unit suggest.
 
     Raises:
         UsageError: if `tz` is not a zone, or bare numbers are too small to tell their unit.

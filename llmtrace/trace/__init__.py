@@ -210,7 +210,8 @@ def too_long(name: str, rows: int) -> InputError:
 
 def _open(source: Source, layout: str | None, options: ReadOptions) -> Opened:
     raw = source.raw()
-    return vouched(Opened(source, recognise(raw, layout).read(raw, options), raw.schema))
+    is_empty = raw.kind != "parquet" and raw.first_rows(list(raw.schema)).is_empty()
+    return vouched(Opened(source, recognise(raw, layout).read(raw, options), raw.schema, is_empty))
 
 
 def _apart(slices: Sequence[Slice]) -> bool:

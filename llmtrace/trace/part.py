@@ -24,11 +24,19 @@ __all__ = ["Opened", "Part", "Piece", "canonical", "intake_columns"]
 
 @dataclass(frozen=True)
 class Opened:
-    """A source together with its raw columns and how they are read."""
+    """A source together with its raw columns and how they are read.
+
+    Attributes:
+        source: where its bytes are.
+        reading: how its columns become canonical ones.
+        schema: raw column name to dtype.
+        is_empty: whether it is known to have no rows, as its first ones tell of text.
+    """
 
     source: Source
     reading: Reading
     schema: Mapping[str, pl.DataType]
+    is_empty: bool = False
 
     def reads_like(self, other: Opened) -> bool:
         """Whether both are Parquet of the same columns, read by the same expressions, so that one plan can read them together."""

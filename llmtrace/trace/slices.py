@@ -33,9 +33,10 @@ def vouched(opened: Opened) -> Opened:
 
 
 def slices_of(index: int, opened: Opened) -> list[Slice]:
-    """The slices of source number `index`: a row group each, or the whole of a text file, which is still to be surveyed."""
+    """The slices of source number `index`: a row group each, or the whole of a text file, to be surveyed unless it is empty."""
     if opened.source.kind != "parquet":
-        return [Slice(index, 0, None, None, None, surveyed=False, divisible=False)]
+        rows = 0 if opened.is_empty else None
+        return [Slice(index, 0, rows, None, None, surveyed=opened.is_empty, divisible=False)]
     columns = opened.reading.cells["timestamp"].sources
     groups = opened.source.row_groups(columns[0]) if columns else []
     if len(columns) == 1 and _bounded(groups) and _orders_time(opened, columns[0]):

@@ -221,6 +221,18 @@ def test_a_source_without_a_time_is_on_the_clock_of_the_others(tmp_path: Path, t
     assert part.frame({"timestamp"}).collect()["timestamp"].to_list() == [one - EPOCH + (epoch or EPOCH) for one in elapsed]
 
 
+@pytest.mark.parametrize("epoch", [None, datetime(2025, 4, 11)])
+def test_text_without_rows_is_on_the_clock_of_the_others(tmp_path: Path, epoch: datetime | None) -> None:
+    for name, times in (("a", list[float]()), ("b", [5.0, 7.0]), ("c", list[float]())):
+        requests(times).write_csv(tmp_path / f"{name}.csv")
+    trace = open_trace(str(tmp_path), options=ReadOptions(time_unit="s", epoch=epoch))
+    assert trace.clock == ("relative" if epoch is None else "utc")
+    assert [piece.rows for piece in trace.slices] == [0, None, 0]
+    [part] = survey(trace).parts()
+    found = part.frame({"timestamp"}).collect()["timestamp"].to_list()
+    assert found == [(epoch or EPOCH) + timedelta(seconds=second) for second in (5, 7)]
+
+
 @pytest.mark.parametrize("kind", ["gzip", "parquet"])
 def test_damage_in_the_middle_names_the_file(tmp_path: Path, kind: str) -> None:
     frame = requests(minutes(*range(20_000)), user=[f"user {number * 7919 % 20_000}" for number in range(20_000)])
