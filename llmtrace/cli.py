@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from llmtrace.options import Command
 
-__all__ = ["COMMANDS", "entry", "main"]
+__all__ = ["COMMANDS", "entry", "main", "set_up_libraries"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
     "Measure": (stats, burstiness, reuse_time, hit_dist, evolution, latency, popularity, balance),
@@ -137,7 +137,7 @@ def entry() -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    _set_up_libraries()
+    set_up_libraries()
     try:
         _make_room_for_caches()
         code = main()
@@ -159,12 +159,12 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
 
 
-def _set_up_libraries() -> None:
+def set_up_libraries() -> None:
     """Let allocators keep what parts of the trace gave back for the next ones, and take pages as small as they are needed.
 
     Two processors share a heap, so that what one gave back serves the other and less lies idle. No threads wait for linear
     algebra, of which there is none, nor does Numba load SciPy's, which takes a tenth of a second. Cycles are sought seldom:
-    imports make objects that stay.
+    imports make objects that stay. All of that is for a process that does nothing else, and before Polars and NumPy are imported.
     """
     heaps = ((os.cpu_count() or 1) + 1) // 2
     os.environ.setdefault("_RJEM_MALLOC_CONF", f"dirty_decay_ms:1500,muzzy_decay_ms:1500,narenas:{heaps}")

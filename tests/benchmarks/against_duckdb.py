@@ -179,8 +179,14 @@ def measured(program: list[str]) -> Measured:
 
 
 def within(command: str, trace: str, runs: int, *, skip: Sequence[str]) -> list[tuple[Measured, Measured]]:
-    """Seconds of the analysis behind a command and of DuckDB's queries, in turn, after a run that is not counted."""
+    """Seconds of the analysis behind a command and of DuckDB's queries, in turn, after a run that is not counted.
+
+    Allocators are set as the command line sets them.
+    """
     import llmtrace
+    from llmtrace import cli
+
+    cli.set_up_libraries()
     from llmtrace.analyses.registry import ANALYSES
 
     kind: Any = type(ANALYSES[command][0])

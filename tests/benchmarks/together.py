@@ -26,7 +26,7 @@ Measured: TypeAlias = tuple[float, float, float]
 
 def run(trace: str, names: list[str]) -> None:
     """Run analyses, with the allocators set as the command line sets them, and print seconds and peak gigabytes."""
-    cli._set_up_libraries()  # noqa: SLF001
+    cli.set_up_libraries()
     begin = time.perf_counter()
     llmtrace.run(llmtrace.open_trace(trace), [getattr(llmtrace, name)() for name in names])
     seconds = time.perf_counter() - begin
