@@ -104,7 +104,7 @@ def _follow(arrivals: Integers, bits: int, row: Row, block: Block, within: Room)
         row[LOGS + 1] += _take_logs(positive, found, logs)
         _add_products(gaps, size, row[SQUARES:])
         _add_products(logs, found, row[LOG_SQUARES:])
-        count_pairs(gaps, size, start - 1, positive[0], bits, buckets, within)
+        count_pairs(gaps, size, start - 1, bits, buckets, within)
         gaps[0], positive[0], logs[0] = gaps[size], positive[found], logs[found]
 
 
@@ -160,7 +160,7 @@ def join(fields: Integers, order: Integers, starts: Integers) -> tuple[Integers,
     Returns:
         A row for each key; and for each place in `order` what `pairs.border` needs of the gap before that row.
     """
-    joined, borders = np.empty((starts.size - 1, _WIDTH), np.int64), np.full((order.size, 5), -1)
+    joined, borders = np.empty((starts.size - 1, _WIDTH), np.int64), np.full((order.size, 3), -1)
     for key in range(starts.size - 1):
         row, first = joined[key], fields[order[starts[key]]]
         # Not as slices: Numba would spend seconds on the message for those that do not fit.
@@ -175,8 +175,7 @@ def join(fields: Integers, order: Integers, starts: Integers) -> tuple[Integers,
 def _join(row: Row, after: Row, border: Row) -> None:
     """Let a row go on with a later one of the same key; the gap between them joins the gaps around it to pairs."""
     gap = after[FIRST] - row[LAST]
-    border[0], border[1], border[2] = row[LAST_GAP], row[LAST_POSITIVE], gap
-    border[3], border[4] = after[FIRST_GAP], after[FIRST_POSITIVE]
+    border[0], border[1], border[2] = row[LAST_GAP], gap, after[FIRST_GAP]
     _add_sums(row, after)
     _add(row[SQUARES:], gap, gap)
     _add(row[PRODUCTS:], row[LAST_GAP], gap)

@@ -1,7 +1,7 @@
 """The gaps of a key: how many, how long and how unequal they are, and how each depends on the one before it.
 
-All sums are over integers, so that cutting changes no bit of them. Two sequences are told apart: that of all gaps, ties (gaps of
-length zero) included, and that of the positive gaps, which is the first without its ties.
+All sums are over integers, so that cutting changes no bit of them. Ties, gaps of length zero, have no logarithm: sums of
+logarithms are over the sequence of the positive gaps, which is that of all gaps without its ties.
 
 Columns, one row per known key, ascending; the sums are in two columns each, `..._high` and `..._low`: the upper and the lower 64
 of their 128 bits, both as signed integers.
@@ -89,8 +89,8 @@ def describe(frame: pl.DataFrame, *, bits: int, step_us: int = 1) -> pl.DataFram
 
     Returns:
         In the order of the rows: `key`, `requests`, `gaps`, `ties`, `mean_gap_s`, `std_gap_s` (sample), `cv`, `burstiness`,
-        `lag1_pearson`, `lag1_log_pearson` (of positive gaps), `lag1_spearman`, `lag1_spearman_positive` (of positive gaps), and
-        how far the last two may be off (`..._bound`). Null is what so few gaps do not tell.
+        `lag1_pearson`, `lag1_log_pearson` (of positive gaps, ties left out), `lag1_spearman`, `lag1_spearman_positive` (of pairs
+        of two positive gaps), and how far the last two may be off (`..._bound`). Null is what so few gaps do not tell.
     """
     gaps = frame["requests"] - 1
     total = frame["last_us"] - frame["first_us"]

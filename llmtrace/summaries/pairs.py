@@ -3,9 +3,8 @@
 A gap falls into a bucket of the log-linear histogram (see `histogram`): with `bits` significant bits, gaps below 2^(bits+1)
 microseconds have a bucket each, longer ones share it with gaps that differ by less than a relative 2^-bits. Gaps from 2^45
 microseconds (407 days) on share the last one. A pair is a cell of a grid: its row is the earlier gap's bucket, its column the
-later one's, and its number row · columns + column. Below the rows for all pairs of consecutive gaps there are as many for the
-pairs of consecutive positive gaps that have ties between them. So the pairs of the sequence of positive gaps are those of the
-lower half, and those of the upper half outside its row and column of ties.
+later one's, and its number row · columns + column. Ties, gaps of length zero, have the first bucket to themselves, so that the
+pairs of two positive gaps are those outside the first row and the first column.
 
 Binning puts the mean rank of a bucket in the place of each rank in it. So a rank is its bucket's mean plus a rest, the rests of
 a bucket add up to nothing, and their squares are at most those of gaps that are all different, or of as many different ones as
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["ALL_GAPS", "POSITIVE_GAPS", "border", "count_pairs", "room", "spearman"]
 
 ALL_GAPS, POSITIVE_GAPS = 0, 1
+"""The pairs that count: all, or those of two positive gaps."""
 LONGEST_BITS = 45
 FEWEST_PAIRS = 3
 """With fewer pairs there is no correlation to speak of."""
@@ -54,15 +54,15 @@ is paired with, and the sum of squares of what these are from that."""
 
 def room(bits: int) -> Room:
     """Room to count pairs in."""
-    return marked.room(2 * ((LONGEST_BITS + 1 - bits) << bits) ** 2)
+    return marked.room(((LONGEST_BITS + 1 - bits) << bits) ** 2)
 
 
 def border(gaps_us: Integers, bits: int) -> Cells:
     """The pairs that a gap across a border makes with the gaps before and after it, each counted once where it is met.
 
     Args:
-        gaps_us: a row per border with the last gap before it and the last positive one, the gap across it, and the first gap
-            after it and the first positive one; -1 is a gap that there is not.
+        gaps_us: a row per border with the last gap before it, the gap across it, and the first gap after it; -1 is a gap that
+            there is not.
         bits: significant bits.
     """
     offsets, codes = _border(gaps_us, bits)
@@ -75,7 +75,7 @@ def spearman(found: Cells, bits: int, sequence: int, step_us: int = 1) -> tuple[
     Args:
         found: the pairs of each row.
         bits: significant bits that they were made with.
-        sequence: `ALL_GAPS`, or `POSITIVE_GAPS`, which leaves ties out.
+        sequence: `ALL_GAPS`, or `POSITIVE_GAPS`, which leaves out pairs with a tie.
         step_us: what every gap is a multiple of.
 
     Returns:
@@ -87,39 +87,24 @@ def spearman(found: Cells, bits: int, sequence: int, step_us: int = 1) -> tuple[
 
 
 @inner
-def count_pairs(gaps: Integers, size: int, before: int, positive: int, bits: int, buckets: Codes, within: Room) -> None:
+def count_pairs(gaps: Integers, size: int, before: int, bits: int, buckets: Codes, within: Room) -> None:
     """Count the pairs that gaps make with the one before each, for kernels.
 
     Args:
         gaps: from place 1 on; at place 0 the one before them.
         size: how many there are.
         before: how many there are before them; if none, place 0 holds a zero.
-        positive: the last positive gap before them; 0 if there is none.
         bits: significant bits.
         buckets: space for one more than there are gaps.
         within: room for the counts.
     """
-    columns, ties = _columns(bits), int(before > 0 and gaps[0] == 0)
-    buckets[0] = _bucket(gaps[0], bits)
-    for place in range(1, size + 1):
+    columns = _columns(bits)
+    for place in range(size + 1):
         buckets[place] = _bucket(gaps[place], bits)
-        ties += gaps[place] == 0
     if before > 0:
         count(within, buckets[0] * columns + buckets[1], np.uint32(1))
     for place in range(1, size):
         count(within, buckets[place] * columns + buckets[place + 1], np.uint32(1))
-    if ties > 0:
-        _count_apart(buckets, size, _bucket(positive, bits), columns, within)
-
-
-@inner
-def _count_apart(buckets: Codes, size: int, positive: np.uint32, columns: np.uint32, within: Room) -> None:
-    """Count the pairs of positive gaps that have ties between them; only ties are in the first bucket."""
-    for place in range(size):
-        if buckets[place] > 0:
-            positive = buckets[place]
-        elif buckets[place + 1] > 0 and positive > 0:
-            count(within, (columns + positive) * columns + buckets[place + 1], np.uint32(1))
 
 
 @inner
@@ -136,32 +121,19 @@ def _bucket(gap: int, bits: int) -> np.uint32:
 
 @njit(nogil=True, cache=True)
 def _border(gaps: Integers, bits: int) -> tuple[Integers, Codes]:
-    ends, codes = np.zeros(gaps.shape[0] + 1, np.int64), np.empty(4 * gaps.shape[0], np.uint32)
+    ends, codes = np.zeros(gaps.shape[0] + 1, np.int64), np.empty(2 * gaps.shape[0], np.uint32)
     for row in range(gaps.shape[0]):
-        ends[row + 1] = ends[row] if gaps[row, 2] < 0 else _list_border(gaps[row], bits, codes, ends[row])
+        earlier = _list_pair(gaps[row, 0], gaps[row, 1], bits, codes, ends[row])
+        ends[row + 1] = _list_pair(gaps[row, 1], gaps[row, 2], bits, codes, earlier)
     return ends, codes[: ends[-1]].copy()
 
 
 @inner
-def _list_border(gaps: Integers, bits: int, codes: Codes, size: int) -> int:
-    """The pairs that a gap makes with its neighbours, from `size` on; where they end."""
-    before, positive_before, gap, after, positive_after = gaps
-    size = _list_pair(before, gap, 0, bits, codes, size)
-    size = _list_pair(gap, after, 0, bits, codes, size)
-    if gap == 0:
-        return _list_pair(positive_before, positive_after, 1, bits, codes, size)
-    if before == 0:
-        size = _list_pair(positive_before, gap, 1, bits, codes, size)
-    return _list_pair(gap, positive_after, 1, bits, codes, size) if after == 0 else size
-
-
-@inner
-def _list_pair(earlier: int, later: int, apart: int, bits: int, codes: Codes, size: int) -> int:
-    """The pair of two gaps, if there are both; those that are apart are positive, and in the lower half."""
-    if earlier < apart or later < apart:
+def _list_pair(earlier: int, later: int, bits: int, codes: Codes, size: int) -> int:
+    """Write the pair of two gaps, if there are both: how many pairs there are then."""
+    if earlier < 0 or later < 0:
         return size
-    columns = _columns(bits)
-    codes[size] = (apart * columns + _bucket(earlier, bits)) * columns + _bucket(later, bits)
+    codes[size] = _bucket(earlier, bits) * _columns(bits) + _bucket(later, bits)
     return size + 1
 
 
@@ -186,10 +158,8 @@ def _spearman(
 
 @inner
 def _places(code: np.uint32, columns: int, sequence: int) -> tuple[bool, int, int]:
-    """Whether a cell holds pairs of a sequence, and the bucket of its earlier and of its later gap."""
+    """Whether the pairs of a cell count, and the bucket of its earlier and of its later gap."""
     row, column = divmod(int(code), columns)
-    if row >= columns:
-        return sequence == POSITIVE_GAPS, row - columns, column
     return sequence == ALL_GAPS or (row > 0 and column > 0), row, column
 
 

@@ -47,11 +47,17 @@ def pearson(gaps: list[float]) -> float | None:
     return float(np.corrcoef(earlier, later)[0, 1])
 
 
-def spearman(gaps: list[int]) -> float | None:
-    earlier, later = gaps[:-1], gaps[1:]
-    if len(earlier) < 3 or len(set(earlier)) == 1 or len(set(later)) == 1:
+def spearman(pairs: list[tuple[int, int]]) -> float | None:
+    earlier, later = [one for one, _ in pairs], [other for _, other in pairs]
+    if len(pairs) < 3 or len(set(earlier)) == 1 or len(set(later)) == 1:
         return None
     return float(stats.spearmanr(earlier, later).statistic)
+
+
+def kinds(gaps: list[int]) -> dict[str, list[tuple[int, int]]]:
+    """All pairs of consecutive gaps; and those of two positive gaps, as Figure 9b of the paper takes them."""
+    pairs = list(pairwise(gaps))
+    return {"lag1_spearman": pairs, "lag1_spearman_positive": [pair for pair in pairs if min(pair) > 0]}
 
 
 @given(ROWS, st.lists(st.integers(0, 40), max_size=4).map(sorted))
@@ -108,12 +114,12 @@ def test_correlations_are_those_of_consecutive_gaps(rows: list[tuple[int, int]])
         assert row["lag1_pearson"] == (None if expected is None else pytest.approx(expected, abs=1e-9))
         expected = pearson(np.log(positive).tolist())
         assert row["lag1_log_pearson"] == (None if expected is None else pytest.approx(expected, abs=1e-6))
-        for name, sequence in (("lag1_spearman", gaps), ("lag1_spearman_positive", positive)):
-            exact = spearman(sequence)
+        for name, pairs in kinds(gaps).items():
+            exact = spearman(pairs)
             if exact is None or row[name] is None:  # different gaps may share a bucket, so that they seem not to vary
                 continue
             assert abs(row[name] - exact) <= row[f"{name}_bound"] + 1e-12
-            if max(sequence) < 1 << (BITS + 1):
+            if max(map(max, pairs)) < 1 << (BITS + 1):
                 assert row[name] == pytest.approx(exact, abs=1e-12)
                 assert row[f"{name}_bound"] == pytest.approx(0, abs=1e-7)
 
@@ -126,8 +132,8 @@ def test_the_bound_holds_where_gaps_crowd_into_few_buckets(numbers: list[int], s
     gaps = [number * step_us for number in numbers]
     frame = frame_of([(int(time), 1) for time in np.cumsum([0, *gaps])])
     row = lags.describe(state_of(frame, bits), bits=bits, step_us=step_us).row(0, named=True)
-    for name, sequence in (("lag1_spearman", gaps), ("lag1_spearman_positive", [gap for gap in gaps if gap > 0])):
-        exact = spearman(sequence)
+    for name, pairs in kinds(gaps).items():
+        exact = spearman(pairs)
         if exact is not None and row[name] is not None:
             assert abs(row[name] - exact) <= row[f"{name}_bound"] + 1e-12
 
@@ -136,7 +142,7 @@ def test_on_a_clock_of_long_steps_buckets_of_one_value_are_exact() -> None:
     gaps = np.random.default_rng(5).integers(0, 8, 500) * 10**6
     state = state_of(frame_of([(int(time), 1) for time in np.cumsum(gaps)]), 2)
     fine, coarse = (lags.describe(state, bits=2, step_us=step_us).row(0, named=True) for step_us in (1, 10**6))
-    assert coarse["lag1_spearman"] == pytest.approx(spearman(gaps[1:].tolist()), abs=1e-12)
+    assert coarse["lag1_spearman"] == pytest.approx(spearman(list(pairwise(gaps[1:].tolist()))), abs=1e-12)
     assert coarse["lag1_spearman_bound"] == pytest.approx(0, abs=1e-12)
     assert fine["lag1_spearman"] == coarse["lag1_spearman"]
     assert fine["lag1_spearman_bound"] > 0.01
@@ -147,7 +153,7 @@ def test_gaps_in_one_bucket_that_all_have_the_same_neighbours_are_bounded_closel
     steps = 3_000_000 + 1000 * np.random.default_rng(5).integers(-1, 2, 1000)
     gaps = np.column_stack([steps, np.zeros((1000, 9), np.int64)]).ravel()
     row = lags.describe(state_of(frame_of([(int(time), 1) for time in np.cumsum(gaps)]), 4), bits=4).row(0, named=True)
-    exact = spearman(gaps[1:].tolist())
+    exact = spearman(list(pairwise(gaps[1:].tolist())))
     assert exact is not None
     assert abs(row["lag1_spearman"] - exact) <= row["lag1_spearman_bound"] < 0.001
 
@@ -163,7 +169,7 @@ def test_binned_ranks_come_close_to_exact_ones(bits: int, dependence: float) -> 
     gaps = np.exp(9 + np.array(walk)).astype(np.int64)
     frame = frame_of([(int(time), 1) for time in np.cumsum(gaps)])
     row = lags.describe(state_of(frame, bits), bits=bits).row(0, named=True)
-    exact = spearman(gaps[1:].tolist())
+    exact = spearman(list(pairwise(gaps[1:].tolist())))
     assert row["lag1_spearman"] == pytest.approx(exact, abs=0.02 if bits == 2 else 0.001)
     assert abs(row["lag1_spearman"] - exact) <= row["lag1_spearman_bound"] < (0.11 if bits == 2 else 0.014)
 

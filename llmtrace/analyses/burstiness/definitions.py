@@ -33,8 +33,8 @@ _SCALARS = {
         "positive gaps lie within 1 % of it, else the greatest common divisor of all gaps."
     ),
     "tie_share": "Share of the gaps that are zero, 0 to 1; of the clock as it stamped the requests.",
-    "share_keys_cv_above_1": "Share of the keys with at least 10 gaps whose coefficient of variation exceeds 1, 0 to 1.",
-    "share_keys_lag1_positive": "Share of the keys with at least 10 gaps whose lag1_spearman is positive, 0 to 1.",
+    "share_keys_cv_above_1": "Of the keys with at least 10 gaps and a cv, the share where it exceeds 1, 0 to 1.",
+    "share_keys_lag1_positive": "Of the keys with at least 10 gaps and a lag1_spearman, the share where it is positive, 0 to 1.",
     "protocol": "What the scalars and by_key are over; a note says what each of the other tables is over.",
 }
 
@@ -70,7 +70,7 @@ _BY_HOUR = {
     "busy_hours": f"Number of {_BUSY}.",
     "load_cv": "Coefficient of variation of the requests of busy hours (sample standard deviation over mean).",
     "load_peak_to_median": "Requests of the busiest hour over the median of busy hours.",
-    "lag1_spearman": f"{_SPEARMAN}, over all positive gaps of the key, across hours; {_FEW_RANKS}.",
+    "lag1_spearman": f"{_SPEARMAN} where both are positive, across hours; {_FEW_RANKS}.",
 }
 
 _DISPERSION = {
