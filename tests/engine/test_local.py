@@ -253,6 +253,16 @@ def test_a_relative_clock_gives_seconds_from_the_first_arrival(tmp_path: Path) -
     assert result.provenance["last"] == 2.5
 
 
+def test_a_relative_clock_starts_with_the_trace_whatever_the_window(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("timestamp,input_tokens,output_tokens\n100,1,1\n103,2,1\n107,2,1\n")
+    from llmtrace.formats.layout import ReadOptions
+
+    trace = open_trace(str(path), options=ReadOptions(time_unit="s"), filters=Filters(since="2s"))
+    [result] = run(trace, [Tally()])
+    assert (result.scalars["first"], result.provenance["first"], result.provenance["last"]) == (3.0, 3.0, 7.0)
+
+
 def test_what_a_layout_counts_besides_is_said(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(

@@ -175,3 +175,25 @@ def test_slices_of_keys_have_the_tokens_of_all(rows: Rows, keys: int) -> None:
     some = [tokens_of(own) for own in returns.slices(state, keys)]
     whole = tokens_of(state)
     assert [[value for own in some for value in own[side]] for side in (0, 1)] == whole
+
+
+def test_a_gap_across_a_border_weighs_the_tokens_of_both_its_requests() -> None:
+    with patch.object(following, "MOST_WAITING", 0):
+        left, right = (together([state_of([row])]) for row in ((0, 3, 5, 7, 1), (10, 3, 5, 100, 2)))
+        state = together([left, right])
+    assert state["weights"].row(0)[1:] == (1, 100, 8, 80)
+    assert state["pairs"].select("first_us", "last_us", "positive").rows() == [(0, 10, 1)]
+
+
+def test_the_shortest_gap_across_a_border_is_held() -> None:
+    with patch.object(following, "MOST_WAITING", 0):
+        state = together([together([state_of([(time, 3, 5, 1, 1)])]) for time in (0, 1)])
+    assert state["held"]["cell"].to_list() == [int(ttl.cell_of(1))]
+
+
+def test_keys_of_one_group_are_not_those_of_the_next_on_the_same_thread() -> None:
+    rows = [(0, 3, 5, 1, 1), (1, 3, 6, 1, 1), (2, 1 << 62, 5, 1, 1), (3, 1 << 62, 7, 1, 1)]
+    with patch.object(following, "_MOST_THREADS", 1), patch.object(following, "GROUP_REQUESTS", 1):
+        state = together([state_of(rows)], Following.followed)
+    assert state["outer"].rows() == [(3, 2), (1 << 62, 2)]
+    assert state["cells"].is_empty()

@@ -246,3 +246,11 @@ def test_ttft_by_length_and_ratio(rows: list[tuple[Pair, float]], cuts: list[int
     borders = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     states = [ttft_of(rows[start:end]) for start, end in itertools.pairwise(borders)]
     assert_frame_equal(histogram.combine(states), table)
+
+
+@pytest.mark.parametrize("size", [2**32 - 1, 2**32, 2**33 - 1, 2**33])
+def test_tokens_around_32_bits_add_up(size: int) -> None:
+    some, ids = measured([(size, size - 1)] * 3), np.zeros(3, np.uint32)
+    by_key = hits.per_key(ids, np.array([7], np.uint64), [some], ZERO, FULL)
+    for frame in (by_key, hit_lengths.by_length([some], ZERO, FULL)):
+        assert frame.select(hits.tokens("input"), hits.tokens("cached")).rows() == [(3 * size, 3 * (size - 1))]

@@ -101,3 +101,19 @@ def test_a_month_between_others_is_over(cuts: list[int]) -> None:
     state = followed(rows, cuts, 0)
     assert state["months"]["month"].to_list() == [datetime(2024, 2, 1)]
     assert state["open_months"]["month"].to_list() == [datetime(2024, 1, 1), datetime(2024, 3, 1)]
+
+
+def test_gaps_across_a_border_count_from_the_last_arrival_before_it() -> None:
+    start = datetime(2024, 1, 5)
+    rows = [(start + timedelta(microseconds=us), 7) for us in (0, 100, 150, 300)]
+    state = months.combine([followed(rows[:2], [], 0), followed(rows[2:], [], 0)], LIMITS)
+    first_us, last_us = (microseconds(time) for time, _ in (rows[0], rows[-1]))
+    assert state["open_months"].select("first_us", "last_us", "positive").rows() == [(first_us, last_us, 3)]
+    [row] = months.over(state, LIMITS).select(f"p{percent}" for percent in months.PERCENTS).rows()
+    assert list(row) == pytest.approx(np.percentile([100, 50, 150], months.PERCENTS).tolist(), rel=2**-7)
+
+
+@pytest.mark.parametrize("visits", [LIMITS.threshold, LIMITS.threshold + 1])
+def test_a_month_needs_as_many_gaps_as_the_threshold(visits: int) -> None:
+    rows = [(datetime(2024, 1, 5, hour), 7) for hour in range(visits)]
+    assert months.over(followed(rows, [], 0), LIMITS).height == (visits > LIMITS.threshold)

@@ -111,3 +111,9 @@ def test_more_models_than_tallies_can_tell_apart_are_refused() -> None:
     Tallies(nothing, nothing, MOST_CELLS)
     with pytest.raises(InputError, match="more than 1,048,576 different models"):
         Tallies(nothing, nothing, MOST_CELLS + 1)
+
+
+@pytest.mark.parametrize("count", [MOST_COUNT, 2 * MOST_COUNT, 2 * MOST_COUNT + 1])
+def test_no_tally_is_empty(count: int) -> None:
+    _, found = stored([{7: {1: count - 1}}, {7: {1: 1}}])
+    assert [taken for _, taken in found.pairs()] == [min(count - start, MOST_COUNT) for start in range(0, count, MOST_COUNT)]

@@ -88,3 +88,11 @@ def test_weights_are_exact_whatever_their_size(rows: Weighed) -> None:
 def test_weights_of_some_gaps_and_of_the_others_are_those_of_all(rows: Weighed, cut: int) -> None:
     parts = [weigh(rows[:cut])[1], weigh(rows[cut:])[1]]
     assert_frame_equal(ttl.combine(parts), weigh(rows)[1])
+
+
+def test_sums_of_several_threads_carry_over_into_their_upper_halves() -> None:
+    most, sums = 2**63 - 1, ttl.no_sums()
+    tokens = np.full(2, most)
+    ttl.weigh(np.array([1_000, 1_000]), tokens, tokens, sums)
+    [row] = ttl.weights(ttl.added_up([sums, sums, sums])).drop("step").rows()
+    assert row == (6, 6 * most, 6 * most, 6 * most * 1_000)

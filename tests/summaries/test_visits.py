@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
@@ -50,6 +50,8 @@ def rows_of(table: pl.DataFrame) -> list[tuple[int, int, int, int, int]]:
     return [(time, key, *what) for key, time, what in table.iter_rows()]
 
 
+@example(rows=[(0, 3, 0, 2**32 - 1, -1)], cuts=[])
+@example(rows=[(0, 3, 0, 2**32 - 2, -1)], cuts=[])
 @given(rows=ROWS, cuts=CUTS)
 def test_visits_are_dealt_by_the_first_bits_of_keys_and_stay_in_order(rows: Rows, cuts: list[int]) -> None:
     table = deal([chunk_of(some) for some in cut(rows, cuts)])
