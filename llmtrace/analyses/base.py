@@ -33,7 +33,7 @@ class Analysis(Protocol):
     """The command's word, as in `stats`."""
 
     rows_at_once: ClassVar[int] = 0
-    """Rows that the parts worked on at once have together, where more than a million each make it faster for little memory."""
+    """Rows of all parts in work together, where larger parts make this analysis faster; 0 keeps a million a part."""
 
     engine: ClassVar[Engine] = "streaming"
     """How Polars runs its plans. `in-memory` is for those that hand a part to a function and do nothing else: then it keeps none
@@ -51,7 +51,7 @@ class Analysis(Protocol):
 
     @property
     def tells(self) -> frozenset[str]:
-        """Those of `uses` of which names stand in the result, where too long ones are shortened (see `engine.names`)."""
+        """Those of `uses` whose values the result names; values that are too long are shortened in them (see `engine.names`)."""
         return self.uses
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Damage: what opens well and fails at work, a source or a filter, is the user's problem, told as one, not ours."""
+"""Failures inside Polars, as errors that name the damaged source or the filter that does not fit."""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ def shortened(frame: pl.DataFrame, told: Collection[str] = _NAMED) -> tuple[pl.D
 
     Args:
         frame: the requests.
-        told: columns whose names stand in a result; others stay whole, for to look into them takes time.
+        told: columns whose values a result names. Others are left alone: to scan them costs time.
 
     >>> frame, counts = shortened(pl.DataFrame({"model": ["m", "a" * 3_000_000 + "b"]}))
     >>> frame["model"].str.len_chars().to_list(), list(counts.values())
     ([1, 271], [1])
     """
-    # Not a column that is null throughout: to look into it is to have it filled.
+    # All-null columns are skipped: to read one is to have Polars make it.
     named = [name for name in _NAMED if name in told and name in frame.columns and frame[name].null_count() < frame.height]
     counts = frame.select_seq((pl.col(named).str.len_bytes() > LONGEST_BYTES).sum())
     found = {count.name: count.item() for count in counts.get_columns() if count.item()}

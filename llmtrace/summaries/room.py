@@ -27,7 +27,7 @@ class Room(threading.local):
         self._arrays: dict[tuple[str, np.dtype[Any]], npt.NDArray[Any]] = {}
 
     def array(self, name: str, shape: int | tuple[int, int], dtype: npt.DTypeLike, *, new: int | None = None) -> npt.NDArray[Any]:
-        """The array of that name and type, which always has, but for its length, the same shape.
+        """The array of that name and type, made anew only where it is too short; but for its length, its shape stays the same.
 
         Args:
             name: what it is for.

@@ -105,7 +105,7 @@ class Visits:
         keys: the outer keys, ascending.
         before: per key its place among those that were known before, -1 for new ones.
         offsets: those of key k are the rows from offsets[k] up to offsets[k + 1], in order of time.
-        times_us: their arrivals; the thread's own, as `what` is, until it arranges others.
+        times_us: their arrivals; as `what`, a view of this thread's scratch memory, valid until its next `arrange`.
         what: as in a table of visits, but for inner keys that have the numbers given.
     """
 

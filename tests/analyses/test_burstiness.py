@@ -341,6 +341,31 @@ def test_jitter_does_not_depend_on_how_a_trace_is_cut_between_stamps(measured: M
     assert other.scalars["cv"] != whole.scalars["cv"]
 
 
+def test_keys_with_ten_gaps_count_in_the_shares(measured: Measured) -> None:
+    bursty, regular = [0] * 10 + [1], list(range(10))
+    frame = frame_of([*bursty, *regular], ["bursty"] * 11 + ["regular"] * 10)
+    assert measured(Burstiness(), frame, []).scalars["share_keys_cv_above_1"] == 1
+
+
+def test_a_key_is_shown_by_hour_from_101_requests_and_5_valid_hours_on(measured: Measured) -> None:
+    requests = {"enough": [21, 20, 20, 20, 20], "a hundred": [20] * 5, "four hours": [40] * 4}
+    rows = [
+        (HOUR_US // 2 + hour * HOUR_US + place * 60 * SECOND_US, model)
+        for model, loads in requests.items()
+        for hour, load in enumerate(loads)
+        for place in range(load)
+    ]
+    frame = frame_of([time for time, _ in rows], [model for _, model in rows])
+    assert measured(Burstiness(), frame, []).tables["by_hour"].select("model", "valid_hours").rows() == [("enough", 5)]
+
+
+def test_dispersion_needs_two_windows_and_a_cv_a_microsecond(measured: Measured) -> None:
+    result = measured(Burstiness(), frame_of([0, 0, 1, *range(SECOND_US, 120 * SECOND_US, SECOND_US)]), [])
+    assert result.tables["dispersion"]["windows"].min() == 2
+    [cv] = measured(Burstiness(), frame_of([0, 0, 1]), []).tables["cv_windows"]["cv"]
+    assert cv == near(2**0.5)
+
+
 def test_requests_without_a_key_count_in_the_scalars_only(measured: Measured) -> None:
     frame = frame_of([0, 1, 2, 3, 4, 5], ["a", None, "a", None, None, "a"])
     result = measured(Burstiness(), frame)

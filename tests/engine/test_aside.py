@@ -44,7 +44,7 @@ def test_work_stops_when_the_context_is_left() -> None:
             ended.set()
 
     with aside:
-        aside._pool.submit(work)  # noqa: SLF001 - what `run` does, without waiting
+        aside.begin(work)
         begun.wait()
         is_left.set()
     assert ended.is_set()

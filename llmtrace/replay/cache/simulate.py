@@ -20,7 +20,7 @@ from llmtrace.replay.cache.replay import check_leaves, play, replay
 from llmtrace.replay.cache.room import at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -196,9 +196,3 @@ def _histogram(reused: Sizes | Integers, tokens: Sizes) -> Integers:
         found[place, 1] += tokens[request]
         found[place, 2] += reused[request]
     return found
-
-
-def outcomes_of(outcomes: Mapping[Run, Outcome], policy: str) -> list[Outcome]:
-    """The outcomes of a policy, by capacity; what is without bound comes last."""
-    found = [one for run, one in outcomes.items() if run.policy == policy]
-    return sorted(found, key=lambda one: float("inf") if one.run.capacity_tokens is None else one.run.capacity_tokens)
