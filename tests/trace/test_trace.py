@@ -153,6 +153,15 @@ def test_ties_are_broken_by_request_id_if_it_is_read_else_by_file_order(tmp_path
     assert part.frame(["user"]).collect()["user"].to_list() == ["c", "a", "b", "d"]
 
 
+@pytest.mark.parametrize("request_id", ["same", None])
+def test_ties_that_no_id_tells_apart_stay_in_file_order(tmp_path: Path, request_id: str | None) -> None:
+    users = [str(number) for number in range(500)]
+    frame = requests([*minutes(1), *minutes(*[0] * 499)], user=users, request_id=pl.Series([request_id] * 500, dtype=pl.String))
+    frame.write_parquet(tmp_path / "t.parquet")
+    [part] = open_trace(str(tmp_path / "t.parquet")).parts()
+    assert part.frame(["request_id", "user"]).collect()["user"].to_list() == [*users[1:], users[0]]
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 def test_ties_between_row_groups_and_files_are_broken_by_file_order(tmp_path: Path, parts: int) -> None:
     """Also where a later row group, or a later file, has earlier rows."""
