@@ -69,15 +69,19 @@ def by_model(found: Tallies, models: int, percent: int) -> pl.DataFrame:
     return pl.DataFrame({"pairs": counts, "met": met, "most": most, "needed": needed})
 
 
-def by_user(found: Tallies) -> pl.DataFrame:
+def by_user(found: Tallies, ranks: Integers | None = None) -> pl.DataFrame:
     """What each user turns to, one row per user.
 
+    Args:
+        found: the models that users turn to.
+        ranks: of models with as many requests of a user the one of the lowest rank counts; the one met first if not given.
+
     Returns:
-        `pairs` (models), `met` (requests to them), `inner` (the place of the model with most requests, of several the one met
-        first; null where there is none) and `most` (its requests).
+        `pairs` (models), `met` (requests to them), `inner` (the place of the model with most requests; null where there is none)
+        and `most` (its requests).
     """
     counts, cells, requests = _unpacked(found)
-    met, best, most = _by_user(counts, cells, requests)
+    met, best, most = _by_user(counts, cells, requests, np.zeros(found.width, np.int64) if ranks is None else ranks)
     places = pl.Series(best, dtype=pl.Int64).set(pl.Series(counts == 0), None)
     return pl.DataFrame({"pairs": counts, "met": met, "inner": places, "most": most})
 
@@ -182,13 +186,14 @@ def _fewest(ascending: Integers, percent: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _by_user(counts: Integers, cells: Ids, requests: Integers) -> tuple[Integers, Integers, Integers]:
+def _by_user(counts: Integers, cells: Ids, requests: Integers, ranks: Integers) -> tuple[Integers, Integers, Integers]:
     met, best, most = np.zeros(counts.size, np.int64), np.zeros(counts.size, np.int64), np.zeros(counts.size, np.int64)
     row = 0
     for user in range(counts.size):
         for _ in range(counts[user]):
             met[user] += requests[row]
-            if requests[row] > most[user]:
+            is_first = requests[row] == most[user] and ranks[cells[row]] < ranks[best[user]]
+            if requests[row] > most[user] or is_first:
                 best[user], most[user] = cells[row], requests[row]
             row += 1
     return met, best, most

@@ -222,9 +222,41 @@ def test_a_side_table_moves_users_to_their_cohorts(measured: Measured, cuts: tup
     assert cohorts == [(datetime(2025, 3, 1), 1, False), (datetime(2025, 4, 1), 2, False), (datetime(2025, 5, 1), 1, False)]
     retention = result.tables["retention"].select("cohort_time", "age", "cohort_users", "users", "retained_ratio").rows()
     march = [(datetime(2025, 3, 1), None, None, users, None) for users in (1, 0, 0)]
-    april = [(datetime(2025, 4, 1), age, 1, users, users / 1) for age, users in enumerate((1, 1, 0))]
+    april = [(datetime(2025, 4, 1), age, 2, users, users / 2) for age, users in enumerate((1, 1, 0))]
     assert retention == [*march, *april, *((datetime(2025, 5, 1), age, 1, 1, 1.0) for age in (0, 1))]
     assert any("says of 4 of 4 users when they came first" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (0, 3, 3)])
+def test_no_more_users_are_retained_than_a_cohort_has(measured: Measured, cuts: tuple[int, ...]) -> None:
+    """All came in March, by the table, and one of them is seen then; the others in April for the first time."""
+    april = [(datetime(2025, 4, 2), f"u{user}", "m") for user in range(5)]
+    frame = requests([(datetime(2025, 3, 1), "u0", "m"), *april, (datetime(2025, 4, 30, 23, 59), "u0", "m")])
+    side = side_table([(f"u{user}", "2025-03") for user in range(5)])
+    result = measured(Evolution("month", cohorts=side), frame, cuts)
+    retention = result.tables["retention"].select("age", "cohort_users", "users", "retained_ratio").rows()
+    assert retention == [(0, 5, 1, 0.2), (1, 5, 5, 1.0)]
+    assert result.scalars["retained_ratio_1"] == 1.0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 8)), min_size=1, max_size=40),
+    st.dictionaries(st.integers(0, 8), st.integers(0, 200)),
+    st.sampled_from(["month", "1w"]),
+)
+def test_a_cohort_has_all_its_users(
+    measured: Measured, visits: list[tuple[int, int]], came: dict[int, int], interval: str
+) -> None:
+    """Per request its day and its user; per user of the table its day."""
+    frame = requests([(SOME_DAY + timedelta(days=day), f"u{user}", "m") for day, user in sorted(visits)])
+    side = side_table([(f"u{user}", str((SOME_DAY + timedelta(days=day)).date())) for user, day in came.items()])
+    result = measured(Evolution(interval, cohorts=side), frame)
+    sizes = dict(result.tables["cohorts"].select("time", "users").iter_rows())
+    retention = result.tables["retention"]
+    for row in retention.drop_nulls("age").rows(named=True):
+        assert row["cohort_users"] == sizes[row["cohort_time"]]
+        assert row["retained_ratio"] == row["users"] / row["cohort_users"] <= 1
+    assert retention.filter(pl.col("age").is_null())["cohort_users"].count() == 0
 
 
 @pytest.mark.parametrize(

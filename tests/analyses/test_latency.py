@@ -404,12 +404,33 @@ def test_a_hexagon_and_a_band_need_thirty_requests(measured: Measured, rows: int
         ({"ttft_s": None, "instance": None}, "The trace does not say ttft_s, instance: what rests on that is null"),
         ({"ttft_s": 0.0}, "100 requests have a TTFT of zero, which is taken as not measured."),
         ({"ttft_s": 3.0}, "100 requests have a TTFT above their duration: they have neither decode time nor prefill share."),
-        ({"duration_s": 2e9}, "100 requests took longer than 1,000,000,000 s, and are taken as that."),
+        (
+            {"duration_s": 2e9},
+            "100 requests took longer than 1,000,000,000 s, and are taken as that. They have no decode time.",
+        ),
         ({}, "100.0% of the requests on known instances begin alone in their second: their load is their own tokens."),
     ],
 )
 def test_what_a_reader_must_know_is_said(measured: Measured, columns: dict[str, object], note: str) -> None:
     assert any(said.startswith(note) for said in measured(Latency(), steady(columns)).notes)
+
+
+def test_no_ttft_is_above_a_duration_that_was_not_measured(measured: Measured) -> None:
+    result = measured(Latency(), steady({"duration_s": 0.0}))
+    assert "100 requests have a duration of zero, which is taken as not measured." in result.notes
+    assert not [note for note in result.notes if "above" in note and "duration" in note]
+
+
+@pytest.mark.parametrize(("ttft_s", "duration_s"), [(2e9, 3e9), (2e9, 1e9), (1e9, 2e9), (1.0, 2e9)])
+def test_times_that_were_cut_have_no_decode_time(measured: Measured, ttft_s: float, duration_s: float) -> None:
+    longest, usual = steady({"ttft_s": ttft_s, "duration_s": duration_s}), steady({"ttft_s": 1.0, "duration_s": 1e9})
+    for frame, timed in ((longest, 0), (usual, 100)):
+        result = measured(Latency(), frame, [30])
+        assert (result.scalars["ttft_requests"], result.scalars["duration_requests"]) == (100, 100)
+        assert result.scalars["timed_requests"] == timed
+        found = dict(result.tables["latencies"].select("measure", "requests").iter_rows())
+        assert {found.get(name, 0) for name in ("timed_duration_s", "decode_s", "tpot_s")} == {timed}
+        assert result.tables["load_decode"]["requests"].sum() == timed
 
 
 def test_half_a_trace_with_ttft_says_so(measured: Measured) -> None:

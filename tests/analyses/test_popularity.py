@@ -133,9 +133,18 @@ def test_users_have_what_a_loop_over_their_requests_finds(measured: Measured, fr
         shared(row, rank, own, sum(map(len, users.values())), everything, OF_USERS)
         models = Counter(one["model"] for one in own if one["model"] is not None)
         assert row["models"] == (len(models) or None)
-        # Of equal counts the one first met, as Counter keeps them.
-        assert row["top_model"] == (models.most_common(1)[0][0] if models else None)
+        assert row["top_model"] == (min(models, key=lambda name: (-models[name], name)) if models else None)
         assert row["top_model_ratio"] == (pytest.approx(max(models.values()) / models.total(), rel=LOOSE) if models else None)
+
+
+@pytest.mark.parametrize("models", [["b", "a", "c", "a", "b"], ["c", "b", "a", "b", "a"]])
+@pytest.mark.parametrize("cuts", [(), (1,), (2, 3)])
+def test_of_models_with_as_many_requests_the_first_by_name_is_on_top(
+    measured: Measured, models: list[str], cuts: tuple[int, ...]
+) -> None:
+    frame = pl.DataFrame({"timestamp": [START] * 5, "user": ["u"] * 5, "model": models, "input_tokens": 1, "output_tokens": 1})
+    users = measured(Popularity(), frame.with_columns(status=pl.lit(None, pl.String)), cuts).tables["users"]
+    assert users.select("top_model", "top_model_ratio").rows() == [("a", 0.4)]
 
 
 def naive_gini(amounts: Sequence[float]) -> float:

@@ -308,14 +308,14 @@ def test_a_key_of_few_gaps_needs_a_user_with_more_than_ten_requests_of_any_kind(
         assert measured(ReuseTime(("model",), min_gaps=3), frame).scalars["eligible_keys"] == 1
 
 
+ZERO = "gaps are zero, requests of one key at one instant"
+
+
 def test_the_notes_say_what_one_must_know(measured: Measured) -> None:
     several = pl.concat([steady(3, 12), steady(1, 12), steady(2, 3, {"model": None})], how="vertical_relaxed").sort("timestamp")
     notes = measured(ReuseTime(highlight=("m", "n")), several).notes
     assert any("are over the positive gaps of 3 of 3 keys (user and model)" in note for note in notes)
-    assert any(
-        note.startswith("12 of 45 gaps are zero") and note.endswith("lie 100.0% without them, 100.0% of all gaps.")
-        for note in notes
-    )
+    assert f"12 of 45 {ZERO}: 100.0% of all gaps lie within a second, 100.0% of those above zero." in notes
     assert "6 of 54 requests have no known user and model: no TTL covers them, and they retain nothing." in notes
     assert "No request goes to 'n'." in notes
     assert "The trace covers 1 of 1 month in by_month only in part: long gaps do not fit into it." in notes
@@ -323,6 +323,22 @@ def test_the_notes_say_what_one_must_know(measured: Measured) -> None:
     assert "No session with at least 10 positive gaps is in the trace: numbers without the suffix _all are null." in bare
     assert "The trace names no users: by_month is empty." in bare
     assert any(note.startswith("by_model is about users and models") for note in bare)
+
+
+def test_zero_gaps_are_weighed_among_all_gaps(measured: Measured) -> None:
+    """Ten gaps of a second and one of zero of a key that is eligible; two of an hour and two of zero of one that is not."""
+    busy, rare = [0, 0, *range(1, 11)], [0, 0, 0, 3_600, 7_200]
+    rows = sorted((second, user) for user, seconds in (("u1", busy), ("u2", rare)) for second in seconds)
+    times = [START + timedelta(seconds=second) for second, _ in rows]
+    frame = steady(1, len(rows)).with_columns(timestamp=pl.Series(times), user=pl.Series([user for _, user in rows]))
+    result = measured(ReuseTime(), frame, [5])
+    assert (result.scalars["eligible_keys"], result.scalars["gaps_all"], result.scalars["zero_gaps"]) == (1, 15, 3)
+    assert f"3 of 15 {ZERO}: 86.7% of all gaps lie within a second, 83.3% of those above zero." in result.notes
+
+
+def test_where_all_gaps_are_zero_there_are_no_others(measured: Measured) -> None:
+    frame = steady(1, 5).with_columns(timestamp=pl.lit(START))
+    assert f"4 of 4 {ZERO}: 100.0% of all gaps lie within a second." in measured(ReuseTime(), frame).notes
 
 
 def test_users_are_many_where_keys_are_few(measured: Measured) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmtrace.summaries import histogram
@@ -29,10 +29,13 @@ def test_quantiles_of_small_values_are_those_of_numpy(of_whole: OfWhole, values:
     np.testing.assert_allclose(found[0], np.quantile(values, AT), rtol=1e-12)
 
 
+@example([0, 2**60, 2**60 + 2**48], 11)
 @given(st.lists(st.integers(0, 10**5) | st.integers(2**60, 2**63 - 1), min_size=1, max_size=60), st.sampled_from([6, 8, 11]))
 def test_quantiles_of_large_values_are_within_the_bound(of_whole: OfWhole, values: list[int], bits: int) -> None:
     found = quantiles(described(of_whole, values, bits), AT, bits=bits)[0]
-    np.testing.assert_allclose(found, np.quantile(np.array(values, np.float64), AT), rtol=histogram.relative_error(bits))
+    # The bound is met to the last bit, which the rounding of floats may turn over.
+    bound = histogram.relative_error(bits) * (1 + 1e-9)
+    np.testing.assert_allclose(found, np.quantile(np.array(values, np.float64), AT), rtol=bound)
     assert found[0] == min(values)
     assert found[-1] == float(max(values))
     assert (np.diff(found) >= 0).all()

@@ -40,8 +40,8 @@ _SCALARS = {
     ),
     "output_psi_last": "The same of output tokens.",
     "retained_ratio_1": (
-        "Share of users that are active in the period after their first one, 0 to 1, over all cohorts of which both periods are "
-        "whole."
+        "Share of users that are active in the period after that in which they came first, 0 to 1, over all cohorts of which "
+        "both periods are whole."
     ),
     "switched_ratio": (
         "Share of users with another main model than in the period before, 0 to 1, over all pairs of periods that follow each "
@@ -78,7 +78,7 @@ _MODEL_SHARE = {
 }
 
 _LENGTHS = {
-    "time": _TIME,
+    "time": "Start of the period: there is a row per interval, of whatever width.",
     "requests": f"Number of {_SAMPLED}.",
     **{
         f"p{percent}_{side}_tokens": f"{side.capitalize()} tokens that {percent} % of them do not exceed, in tokens."
@@ -106,9 +106,12 @@ _RETENTION = {
     "cohort_time": "Start of the period in which the users of the cohort came first.",
     "time": _TIME,
     "age": "Periods from the one to the other, 0 in the cohort's own; null where that lies outside of the trace.",
-    "cohort_users": "Users of the cohort that are active in its own period; null where that lies outside of the trace.",
+    "cohort_users": (
+        "Users of the cohort that are active in its own period or in any later one: all of them; null where its own lies outside "
+        "of the trace."
+    ),
     "users": "Users of the cohort that are active in the period.",
-    "retained_ratio": "Users over cohort_users.",
+    "retained_ratio": "Users over cohort_users, 0 to 1.",
     "requests": "Requests of the cohort's users in the period.",
     "requests_ratio": "Their share of all requests of known users in the period, 0 to 1.",
     "partial": _PARTIAL,

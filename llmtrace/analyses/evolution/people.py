@@ -124,7 +124,7 @@ def cohorts(people: People, medians: Sequence[npt.NDArray[np.float64]]) -> pl.Da
 def retention(people: People) -> pl.DataFrame:
     """A row per cohort and period from its own on: how many of its users are active, and what share of the requests they are."""
     users, load = people.matrix
-    size = np.array([users[cohort, home] if home >= 0 else 0 for cohort, home in enumerate(people.home)], np.int64)
+    size = np.bincount(people.cohort, minlength=people.cohorts.size)
     rows, columns = np.nonzero(np.arange(people.grid.size) >= people.home[:, None])
     table = pl.DataFrame(
         {
@@ -137,6 +137,7 @@ def retention(people: People) -> pl.DataFrame:
         },
         {**dict.fromkeys(("age", "cohort_users", "users", "requests", "whole"), pl.Int64), "partial": pl.Boolean},
     )
+    # A user is of no cohort that began after its first request, so that whoever a cohort has is active from its period on.
     known, filled = pl.col("age") >= 0, pl.col("whole") > 0
     return table.select(
         _times("cohort_time", people.cohorts[rows]),
@@ -144,7 +145,7 @@ def retention(people: People) -> pl.DataFrame:
         pl.when(known).then("age"),
         pl.when(known).then("cohort_users"),
         "users",
-        pl.when(known & (pl.col("cohort_users") > 0)).then(pl.col("users") / pl.col("cohort_users")).alias("retained_ratio"),
+        pl.when(known).then(pl.col("users") / pl.col("cohort_users")).alias("retained_ratio"),
         "requests",
         pl.when(filled).then(pl.col("requests") / pl.col("whole")).alias("requests_ratio"),
         "partial",

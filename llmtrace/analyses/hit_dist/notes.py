@@ -69,7 +69,7 @@ def _skipped(skip: Sequence[str]) -> str:
 
 def _silent(by_model: pl.DataFrame) -> str:
     """Models that never hit: a cache that is off, or a log that writes 0 for what it does not know."""
-    rated = by_model.filter(pl.col("measured_requests") > lengths.FEWEST)
+    rated = by_model.drop_nulls("model").filter(pl.col("measured_requests") > lengths.FEWEST)
     silent = rated.filter(pl.col("cached_tokens") == 0).height
     if not silent:
         return ""
@@ -108,12 +108,19 @@ def _humps(scalars: Mapping[str, Scalar], by_model: pl.DataFrame) -> str:
         f"below the lesser one, which has {scalars['lesser_mode_share']:.1%} of the requests; Sarle's coefficient is "
         f"{coefficient:.3f} (uniform: {shape.UNIFORM:.3f})."
     )
-    rated = by_model.drop_nulls("bimodality")
-    if rated.is_empty():
-        return humps
-    alone = rated.filter(pl.col("bimodality") > shape.UNIFORM, pl.col("valley_depth") > _DEEP).height
-    which = f"{alone:,} of {counted(rated.height, 'model')} {either(alone, 'has', 'have')}"
-    return f"{humps} Taken alone, {which} a coefficient above {shape.UNIFORM:.3f} and a valley deeper than {_DEEP:.0%}."
+    return f"{humps}{_alone(by_model)}"
+
+
+def _alone(by_model: pl.DataFrame) -> str:
+    """How many of the known models have two humps; one whose ratios are all alike has a single one."""
+    models = by_model.drop_nulls("model").filter(pl.col("measured_requests") > 0)
+    few = models.filter(pl.col("measured_requests") <= lengths.FEWEST).height
+    if few == models.height:
+        return ""
+    alone = models.filter(pl.col("bimodality") > shape.UNIFORM, pl.col("valley_depth") > _DEEP).height
+    which = f"{alone:,} of {counted(models.height, 'model')} {either(alone or models.height, 'has', 'have')}"
+    untold = f"; {few:,} {either(few, 'has', 'have')} {lengths.FEWEST} measured requests or fewer, too few to tell" if few else ""
+    return f" Taken alone, {which} a coefficient above {shape.UNIFORM:.3f} and a valley deeper than {_DEEP:.0%}{untold}."
 
 
 def _latency(scalars: Mapping[str, Scalar]) -> str:

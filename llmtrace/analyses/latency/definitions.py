@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llmtrace.analyses.latency import by_load, grids
-from llmtrace.analyses.latency.measures import IN_TIME, MEASURES, SHORT_S
+from llmtrace.analyses.latency.measures import IN_TIME, LONGEST_S, MEASURES, SHORT_S
 from llmtrace.analyses.latency.tables import PERCENTS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _SCALARS = {
     "failed_requests": 'Number of requests whose status is known and not "ok"; null where no status is known.',
     "ttft_requests": "Requests with a time to first token (TTFT) above zero, those known not to have streamed left out.",
     "duration_requests": "Requests with a duration above zero.",
-    "timed_requests": "Requests with both, whose duration is not shorter than the TTFT: those of Figure 3.",
+    "timed_requests": f"Requests with both, whose duration is not shorter than the TTFT, up to {LONGEST_S:,} s (Figure 3).",
     **{
         name: sentence
         for measure, described in MEASURES.items()
@@ -79,7 +79,10 @@ _TTFT_CELL = f"requests of the cell with a TTFT above zero and below {SHORT_S} s
 _HEXAGON = "Load at the centre of the hexagon, in tokens per second: input and output tokens of all " + _SECOND
 _TTFT_HEXAGON, _DECODE_HEXAGON = "TTFT of its requests (Figure 18a)", "decode time of its requests, at least 0 (Figure 18b)"
 _LOAD = {
-    "load_from_tokens_per_s": f"Lowest load of the band, in tokens per second: input and output tokens of all {_SECOND}.",
+    "load_from_tokens_per_s": (
+        f"Lowest load of the band, in tokens per second: input and output tokens of all {_SECOND}; 0 where these are zero or not "
+        "known."
+    ),
     "load_to_tokens_per_s": "Load from which on the next band counts; null where there is none.",
     "instance_seconds": "Pairs of an instance and a second with such a load.",
     "requests": "Requests that begin in them.",
@@ -117,7 +120,9 @@ _TABLES = {
     "load_decode": {
         "load_tokens_per_s": f"{_HEXAGON}.",
         "output_tokens": "Output tokens of a request at the centre of the hexagon.",
-        "requests": f"Requests in the hexagon with a TTFT and a duration above zero; {_ENOUGH_IN_HEXAGON}.",
+        "requests": (
+            f"Requests in the hexagon with a TTFT and a duration above zero, up to {LONGEST_S:,} s; {_ENOUGH_IN_HEXAGON}."
+        ),
         **_percentiles("decode", (50, 90), _DECODE_HEXAGON),
     },
 }

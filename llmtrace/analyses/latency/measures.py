@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["IN_TIME", "LEFT_OUT", "LONGEST_S", "MEASURES", "NEEDS", "PANELS", "SHORT_S", "Measure", "counts", "measured"]
 
 LONGEST_S = 1_000_000_000
-"""Longer times are taken as this, so that they fit into whole nanoseconds."""
+"""Longer times are taken as this, so that they fit into whole nanoseconds; what lies between two such times is not known."""
 SHORT_S = 300
 """Figures 3b and 4 of the paper show requests that take less than this."""
 
@@ -54,13 +54,14 @@ class Measure:
     meaning: str
 
 
-_TIMED = "of requests with a TTFT above zero and a duration that is not shorter"
+_FIRST_TO_LAST = "of requests with a TTFT above zero and a duration that is not shorter"
+_TIMED = f"{_FIRST_TO_LAST}, up to {LONGEST_S:,} s"
 MEASURES: Mapping[str, Measure] = {
     "ttft_s": Measure("ttft_us", 1e6, "time to first token, of requests with a TTFT above zero"),
     "duration_s": Measure("duration_us", 1e6, "arrival to last token, of requests with a duration above zero"),
     "timed_duration_s": Measure("timed_duration_us", 1e6, f"arrival to last token, {_TIMED}"),
     "decode_s": Measure("decode_us", 1e6, f"first to last token, {_TIMED}"),
-    "prefill_share": Measure("prefill_millionths", 1e6, f"TTFT over duration, {_TIMED} and is below {SHORT_S} s"),
+    "prefill_share": Measure("prefill_millionths", 1e6, f"TTFT over duration, {_FIRST_TO_LAST} and is below {SHORT_S} s"),
     "tpot_s": Measure("tpot_ns", 1e9, f"decode time per output token after the first, {_TIMED}, and two output tokens or more"),
 }
 """By the name that tables have for it, in the order of tables."""
@@ -165,10 +166,11 @@ def _measure(
     for row in range(inputs.size):
         first, last = _microseconds(ttfts[row]), _microseconds(durations[row])
         sent, made = inputs[row], outputs[row]
-        timed = 0 < first <= last
+        is_cut = ttfts[row] > LONGEST_S or durations[row] > LONGEST_S
+        timed = 0 < first <= last and not is_cut
         columns[_TTFT][row] = first if first > 0 else -1
         columns[_DURATION][row] = last if last > 0 else -1
-        columns[_REST][row] = max(last - first, 0) if first > 0 and last > 0 else -1
+        columns[_REST][row] = max(last - first, 0) if first > 0 and last > 0 and not is_cut else -1
         columns[_TIMED_DURATION][row] = last if timed else -1
         columns[_DECODE][row] = last - first if timed else -1
         columns[_PREFILL][row] = max(_quotient(first * _MILLION + (last >> 1), last), 1) if timed and last < _SHORT_US else -1
@@ -180,5 +182,5 @@ def _measure(
         columns[_GRID_TTFT][row] = first if sent >= 0 and made >= 0 and 0 < first < _SHORT_US else -1
         left_out[0] += first == 0
         left_out[1] += last == 0
-        left_out[2] += first > last >= 0
-        left_out[3] += ttfts[row] > LONGEST_S or durations[row] > LONGEST_S
+        left_out[2] += first > last > 0
+        left_out[3] += is_cut

@@ -97,11 +97,10 @@ def _late(counts: Mapping[str, int]) -> str:
 
 def _long(counts: Mapping[str, int]) -> str:
     long = counts["too_long"]
-    return (
-        f"{counted(long, 'request')} took longer than {LONGEST_S:,} s, and {either(long, 'is', 'are')} taken as that."
-        if long
-        else ""
-    )
+    if not long:
+        return ""
+    which = f"{counted(long, 'request')} took longer than {LONGEST_S:,} s, and {either(long, 'is', 'are')} taken as that"
+    return f"{which}. {either(long, 'It has', 'They have')} no decode time."
 
 
 def _unplaced(counts: Mapping[str, int]) -> str:

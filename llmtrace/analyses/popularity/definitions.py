@@ -84,7 +84,7 @@ _USERS = _entity(
     "user",
     {
         "models": "Distinct known models of the user; null where none of its requests names one.",
-        "top_model": "The model that the user sends most requests to; of several the one used first.",
+        "top_model": "The model that the user sends most requests to; of several the first by name.",
         "top_model_ratio": "Its share of the user's requests that name a model, 0 to 1.",
     },
 )

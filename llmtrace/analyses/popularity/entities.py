@@ -73,7 +73,8 @@ def read(state: State) -> Entities:
     """What a state says of every model and user."""
     met = tallies(state, "met", state["models"].height)
     of_models = user_tallies.by_model(met, state["models"].height, PERCENT)
-    of_users = user_tallies.by_user(met)
+    by_name = state["models"]["name"].rank("ordinal").fill_null(0).cast(pl.Int64).to_numpy()
+    of_users = user_tallies.by_user(met, by_name)
     models = state["models"].with_columns(of_models.get_columns()).join(_model_medians(state), on="key", how="left")
     users = state["users"].with_columns(*of_users.get_columns(), *_user_medians(state))
     names = users["inner"].to_frame().select(state["models"]["name"].gather(users["inner"]).alias("top_model"))

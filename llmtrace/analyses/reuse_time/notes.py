@@ -49,12 +49,13 @@ def _eligible(by: Sequence[str], min_gaps: int, scalars: Mapping[str, Scalar]) -
 
 
 def _zero(scalars: Mapping[str, Scalar]) -> str:
-    zero, gaps = _count(scalars, "zero_gaps"), counted(_count(scalars, "gaps_all"), "gap")
-    if not zero:
+    zero, gaps, share = _count(scalars, "zero_gaps"), _count(scalars, "gaps_all"), scalars["within_1s_all"]
+    if not zero or not isinstance(share, float):
         return ""
-    with_zero, without = scalars["within_1s_all"], scalars["within_1s"]
-    within = "" if without is None else f": within a second lie {without:.1%} without them, {with_zero:.1%} of all gaps"
-    return f"{zero:,} of {gaps} {either(zero, 'is', 'are')} zero, requests of one key at one instant{within}."
+    positive = gaps - zero
+    others = f", {(round(share * gaps) - zero) / positive:.1%} of those above zero" if positive else ""
+    which = f"{zero:,} of {counted(gaps, 'gap')} {either(zero, 'is', 'are')} zero, requests of one key at one instant"
+    return f"{which}: {share:.1%} of all gaps lie within a second{others}."
 
 
 def _unknown(by: Sequence[str], scalars: Mapping[str, Scalar]) -> str:

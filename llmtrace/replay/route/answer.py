@@ -100,7 +100,9 @@ def _scalars(question: Question, found: Found) -> dict[str, Scalar]:
 def _reference(found: Found, compared: pl.DataFrame) -> dict[str, Scalar]:
     """The largest cells: as how many instances of which capacity they have, and who hits most and is most even there."""
     cell = found.outcomes[-1].cell
-    best = compared.drop_nulls("token_hit_ratio").sort("token_hit_ratio", descending=True, maintain_order=True)
+    best = compared.drop_nulls("token_hit_ratio").sort(
+        "token_hit_ratio", "imbalance_ratio", descending=[True, False], nulls_last=True, maintain_order=True
+    )
     even = compared.drop_nulls("imbalance_ratio").sort("imbalance_ratio", maintain_order=True)
     return {
         "largest_instances": cell.instances,

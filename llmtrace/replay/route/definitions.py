@@ -59,7 +59,7 @@ def _scalars(kind: str, things: str) -> dict[str, str]:
         "samples": "Number of samples of the load, a minute apart from the first arrival to the last.",
         "largest_instances": "Instances of the largest cells, which tables largest and load, the notes and a search are about.",
         "largest_capacity_tokens": "Their capacity in tokens; null without limit.",
-        "best_policy": "The policy with the highest token_hit_ratio there.",
+        "best_policy": "The policy with the highest token_hit_ratio there; of several the one with the least imbalance_ratio.",
         "best_token_hit_ratio": "Its token_hit_ratio, 0 to 1.",
         "most_even_policy": "The policy with the lowest imbalance_ratio there.",
         "least_imbalance_ratio": "Its imbalance_ratio.",

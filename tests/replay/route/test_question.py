@@ -81,6 +81,23 @@ def test_cache_first_without_limit_finds_all_that_can_be_found(tmp_path: Path) -
     assert result.scalars["ideal_token_hit_ratio"] == ratio
 
 
+@pytest.mark.parametrize("policies", [["sticky", "cache-first"], ["cache-first", "sticky"]])
+def test_of_policies_that_hit_as_much_the_most_even_is_best(tmp_path: Path, policies: list[str]) -> None:
+    """Both find all that can be found; seven users on six instances are less even than requests are."""
+    result = ask(write(tmp_path, conversations()), Question(parse(policies), (6,), (None,)))
+    rows = {row["policy"]: row for row in result.tables["largest"].rows(named=True)}
+    assert rows["sticky"]["token_hit_ratio"] == rows["cache-first"]["token_hit_ratio"] == result.scalars["ideal_token_hit_ratio"]
+    assert rows["sticky"]["imbalance_ratio"] > rows["cache-first"]["imbalance_ratio"]
+    assert result.scalars["best_policy"] == "cache-first"
+
+
+def test_policies_that_are_alike_stand_as_they_were_listed(tmp_path: Path) -> None:
+    """On one instance nothing is uneven."""
+    for policies in (["sticky", "cache-first"], ["cache-first", "sticky"]):
+        result = ask(write(tmp_path, conversations()), Question(parse(policies), (1,), (None,)))
+        assert result.scalars["best_policy"] == policies[0]
+
+
 def test_reconstructed_sessions_are_those_of_the_tracker(tmp_path: Path) -> None:
     source = write(tmp_path, conversations().drop("session"))
     tracker = SessionTracker.of(open_trace(source))
