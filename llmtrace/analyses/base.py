@@ -54,9 +54,9 @@ class Analysis(Protocol):
         """Those of `uses` whose values the result names; values that are too long are shortened in them (see `engine.names`)."""
         return self.uses
 
-    @abstractmethod
-    def for_span(self, first: datetime, last: datetime) -> Self:
-        """The analysis with every parameter that depends on the trace's span fixed (`--interval auto`)."""
+    def for_span(self, first: datetime, last: datetime) -> Self:  # noqa: ARG002 - most have no such parameter
+        """The analysis with every parameter that depends on the trace's span fixed, as `--interval auto` does."""
+        return self
 
     @abstractmethod
     def partial(self, part: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:

@@ -7,7 +7,7 @@ order in their file) is counted by the engine; `verdict` puts both together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
@@ -19,7 +19,6 @@ from llmtrace.summaries.accumulator import Counter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
 __all__ = ["ABSURD", "NEEDS", "Check", "verdict"]
 
@@ -63,11 +62,6 @@ class Check(Analysis):
     name: ClassVar[str] = "check"
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset(COLUMNS)
-
-    def for_span(self, first: datetime, last: datetime) -> Self:
-        """Itself: nothing depends on the span."""
-        del first, last
-        return self
 
     def partial(self, part: pl.LazyFrame) -> Mapping[str, pl.LazyFrame]:
         """The plan over one part."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from llmtrace.analyses.balance import minutes, models, notes, regimes, spread
 from llmtrace.analyses.balance import part as parts
@@ -19,7 +19,6 @@ from llmtrace.summaries.intervals import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     import polars as pl
 
@@ -83,10 +82,6 @@ class Balance(Analysis):
     def width(self) -> Interval:
         """The width of a window."""
         return Interval.parse(self.window, "--window")
-
-    def for_span(self, first: datetime, last: datetime) -> Self:  # noqa: ARG002
-        """The same: no parameter depends on the span."""
-        return self
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import polars as pl
 
@@ -51,10 +51,6 @@ class BusyDay(Analysis):
     def end(self) -> datetime:
         """When it ends."""
         return self.start + DAY
-
-    def for_span(self, first: datetime, last: datetime) -> Self:  # noqa: ARG002
-        """The same."""
-        return self
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""

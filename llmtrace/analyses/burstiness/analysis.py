@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
@@ -20,7 +20,6 @@ from llmtrace.summaries.summary import plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
 
 __all__ = ["KEYS", "Burstiness"]
 
@@ -78,11 +77,6 @@ class Burstiness(Analysis):
     def uses(self) -> frozenset[str]:
         """The time, and the column of the key."""
         return frozenset({"timestamp"} if self.by == "all" else {"timestamp", self.by})
-
-    def for_span(self, first: datetime, last: datetime) -> Self:
-        """Itself: nothing depends on the span."""
-        del first, last
-        return self
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""

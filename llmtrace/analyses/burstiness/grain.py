@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from llmtrace.analyses.base import Analysis, State
 from llmtrace.result import Result
@@ -12,7 +12,6 @@ from llmtrace.summaries.accumulator import Counter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     import polars as pl
 
@@ -30,11 +29,6 @@ class ClockGrain(Analysis):
     name: ClassVar[str] = "burstiness"
     requires: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset({"timestamp"})
-
-    def for_span(self, first: datetime, last: datetime) -> Self:
-        """Itself: nothing depends on the span."""
-        del first, last
-        return self
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan over one part."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from llmtrace.analyses.base import Analysis, State
 from llmtrace.analyses.hit_dist import notes, tables
@@ -17,7 +17,6 @@ from llmtrace.summaries.summary import tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     import polars as pl
 
@@ -84,10 +83,6 @@ class HitDist(Analysis):
     def tells(self) -> frozenset[str]:
         """Models, and users if they are listed."""
         return self.uses & ({"model", "user"} if self.per_user else {"model"})
-
-    def for_span(self, first: datetime, last: datetime) -> Self:  # noqa: ARG002
-        """The same: no parameter depends on the span."""
-        return self
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,6 @@ from llmtrace.summaries.usage import USER_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
 __all__ = ["MOST_USERS", "Popularity"]
 
@@ -68,11 +67,6 @@ class Popularity(Analysis):
         """Check the number of users."""
         if self.most_users is not None and self.most_users < 1:
             raise UsageError(f"{self.most_users} users: there is nothing to list", "Give a number from 1 on, or None for all.")
-
-    def for_span(self, first: datetime, last: datetime) -> Self:
-        """Itself: nothing depends on the span."""
-        del first, last
-        return self
 
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""

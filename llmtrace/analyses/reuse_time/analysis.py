@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from llmtrace.analyses.base import Analysis, Engine, State
 from llmtrace.analyses.reuse_time import coverage, notes, spread
@@ -24,7 +24,6 @@ from llmtrace.summaries.trails import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
 
     import polars as pl
 
@@ -112,10 +111,6 @@ class ReuseTime(Analysis):
         """Whether a key is a user and a model."""
         return set(self.by) == {"user", "model"}
 
-    def for_span(self, first: datetime, last: datetime) -> Self:  # noqa: ARG002
-        """The same: no parameter depends on the span."""
-        return self
-
     def partial(self, part: pl.LazyFrame) -> dict[str, pl.LazyFrame]:
         """The plan that summarises a part: a table per key of the state."""
         outer, inner = self._levels()
@@ -145,6 +140,7 @@ class ReuseTime(Analysis):
         """The result: shares and quantiles as scalars, and as the main table `anchors`, rows of `coverage` at customary TTLs."""
         state = self._followed(state)
         covered = span.read(state["span"])
+        # One thread besides, which works in turn: what waits for `settled` comes after it.
         with ThreadPoolExecutor(1) as pool:
             settled = pool.submit(settle, state, self.min_gaps, self.limits)
             by_model = pool.submit(lambda: spread.by_model(state, settled.result(), self.highlight, self.limits))
