@@ -141,10 +141,14 @@ class NotAskedError(NoDataError):
 
 @contextmanager
 def look() -> Iterator[None]:
-    """Draw and save in our style inside the block, whatever the user's matplotlib settings, which stay as they are."""
+    """Draw and save in our style inside the block, whatever the user's matplotlib settings, which stay as they are.
+
+    What the font has no letters for is a box, and no warning: whoever measures a text would be warned, and cannot help it.
+    """
     import matplotlib as mpl
 
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         mpl.rcdefaults()
         mpl.rcParams.update(LOOK)  # type: ignore[arg-type]
         yield
@@ -337,8 +341,7 @@ def save(drawing: Figure, file_format: str) -> bytes:
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[file_format]
     stream = io.BytesIO()
     drawing.align_ylabels()
-    with look(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+    with look():
         drawing.savefig(stream, format=file_format, metadata=metadata)
     return stream.getvalue()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ MOST_DECIMALS = 7
 SMALLEST, PLAIN_LIMIT = 1e-4, 1e15
 """Outside these a float is written with an exponent."""
 COMPACT_FROM = 10_000_000
+MOST_MARKS = 3
+"""So many marks stand over or under a letter, as in Greek or Hindi. More of them would run over the lines around."""
+_MARKS = frozenset({"Mn", "Me"})
+"""The Unicode categories of marks that take no room beside a letter."""
 
 _PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SPANS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
@@ -205,7 +210,13 @@ def shortened(text: str, length: int) -> str:
 def visible(text: str) -> str:
     r"""The text with what cannot be printed as escapes: a name in a trace must not steer a terminal or break a line.
 
-    >>> visible("red \x1b[31m")
-    'red \\x1b[31m'
+    Nor may it run over other lines: marks that are stacked higher than in any word are escapes too.
+
+    >>> visible("red \x1b[31m"), visible("Z" + "\u0303" * 4)
+    ('red \\x1b[31m', 'Z\u0303\u0303\u0303\\u0303')
     """
-    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+    shown, stacked = list[str](), 0
+    for character in text:
+        stacked = stacked + 1 if unicodedata.category(character) in _MARKS else 0
+        shown.append(character if character.isprintable() and stacked <= MOST_MARKS else ascii(character)[1:-1])
+    return "".join(shown)

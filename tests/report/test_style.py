@@ -124,6 +124,27 @@ def test_text_is_text_whatever_it_holds(hour: Result) -> None:
         assert style.save(drawing, file_format)
 
 
+def test_names_with_stacked_marks_leave_room_for_the_axes(hour: Result) -> None:
+    # Those that the font does not have are boxes, one above the other.
+    called = [letter + "\u036b" * 17 for letter in "ZXY"]
+    with style.look():
+        drawing, (axes,) = style.figure(hour)
+        lines = [style.line(axes, np.arange(2.0), pl.Series([1, 2]), look) for look in style.LINES[:3]]
+        style.legend(drawing, lines, style.names(called))
+        drawing.draw_without_rendering()
+    lowest = min(text.get_window_extent().y0 for text in drawing.legends[0].get_texts())
+    assert lowest >= axes.get_window_extent().y1
+    assert axes.get_position().height > 0.35
+
+
+def test_what_the_font_does_not_have_can_be_measured(hour: Result) -> None:
+    with style.look():
+        drawing, (axes,) = style.figure(hour)
+        lines = [style.line(axes, np.arange(2.0), pl.Series([1, 2]), look) for look in style.LINES[:2]]
+        style.legend(drawing, lines, ["通义千问", "名前モデル"])
+        assert drawing.legends[0].get_window_extent().height > 0
+
+
 def test_a_line_alone_needs_no_legend(hour: Result) -> None:
     with style.look():
         drawing, (axes,) = style.figure(hour)

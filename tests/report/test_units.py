@@ -9,7 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmtrace.report.units import NULL, aligned, duration, is_duration, is_time, label, moment, number, per, shortened, unit
+from llmtrace.report.units import (
+    NULL,
+    aligned,
+    duration,
+    is_duration,
+    is_time,
+    label,
+    moment,
+    number,
+    per,
+    shortened,
+    unit,
+    visible,
+)
 
 SECONDS = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "\u00b5s": 1e-6, "ns": 1e-9}
 
@@ -146,3 +159,14 @@ def test_shortened_fits_and_keeps_both_ends(text: str, length: int) -> None:
     short = shortened(text, length)
     assert len(short) <= length
     assert short == text or (short[0] == text[0] and short[-1] == text[-1] and "…" in short)
+
+
+@pytest.mark.parametrize("word", ["café", "cafe\u0301", "\u03b1\u0314\u0301\u0345", "ज़ुं", "ไทยน้ำ", "Việt", "❤\ufe0f"])
+def test_marks_of_words_are_kept(word: str) -> None:
+    assert visible(word) == word
+
+
+def test_marks_that_would_run_over_other_lines_are_escapes() -> None:
+    stacked = "Z\u0351\u036b\u0313\u036a\u034f\u0488A\u0301"
+    assert visible(stacked) == "Z\u0351\u036b\u0313\\u036a\\u034f\\u0488A\u0301"
+    assert visible(stacked) != visible(stacked.replace("\u034f", "\u0302"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,8 +33,8 @@ COLORS, LIGHTEST = "YlOrRd", 0.2
 """The colours of a heat map, without those that are too light to tell from white."""
 SPARSE, STROKE_PT = 0.1, 0.6
 """Where less than this share of the cells of a heat map is filled, they are drawn so wide, which is four minutes."""
-LEAST_SPREAD = 1.01
-"""A scale of colours reaches at least so many times from end to end."""
+LEAST_SPREAD = 1
+"""A scale of colours reaches over so many requests at least, so that it has two numbers."""
 MOST_BARS = 40
 HEADROOM = 1.06
 
@@ -63,13 +64,17 @@ def load(result: Result) -> Figure:
 def heat_map(result: Result) -> Figure:
     """Requests per instance and minute in the busiest 24 hours, instances by first request (Figure 17d)."""
     from matplotlib.colors import LogNorm
+    from matplotlib.ticker import MaxNLocator
 
     table = result.tables.get("heat_map", pl.DataFrame())
     if table.is_empty():
         raise style.NoDataError("no request names an instance, or nothing was asked for that shows it")
     low, high = (float(result.scalars[f"heat_map_p{percent}_requests"] or 1) for percent in (5, 99))  # type: ignore[arg-type]
-    drawing, (axes,) = style.figure(result, panel_in=2.3, remark="instances by first request; white: none")
-    norm = LogNorm(low, max(high, low * LEAST_SPREAD), clip=True)
+    remark = "instances by first request; white: none, colours from p5 to p99 of the other cells"
+    drawing, (axes,) = style.figure(result, panel_in=2.3, remark=remark)
+    # Requests are whole, percentiles of few cells are not.
+    low, high = math.floor(low), math.ceil(high)
+    norm = LogNorm(low, max(high, low + LEAST_SPREAD), clip=True)
     rows = int(table["row"].max())  # type: ignore[arg-type]
     mesh = _cells(axes, rows, table["row"].to_numpy(), _minutes(result, table), table["requests"].to_numpy(), norm)
     axes.set_xlim(0, DAY_MINUTES / 60)
@@ -78,6 +83,7 @@ def heat_map(result: Result) -> Figure:
     axes.set_xticks(range(0, 25, 4))
     axes.set_xlabel(f"Hours from {_start(result)} on")
     axes.set_ylabel("Instance")
+    axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
     axes.grid(visible=False)
     _color_bar(axes, mesh, clipped=bool(table["requests"].max() > norm.vmax))  # type: ignore[operator]
     return drawing
@@ -167,7 +173,7 @@ def _color_bar(axes: Axes, mesh: ScalarMappable, *, clipped: bool) -> None:
     bar.outline.set_visible(False)
     bar.ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
-    ticks.of_powers(bar.ax.yaxis)
+    ticks.of_powers(bar.ax.yaxis, whole=True)
 
 
 def _start(result: Result) -> str:
@@ -207,7 +213,8 @@ def _replication(result: Result, of: str, label: str) -> Figure:
     panels[1].set_ylabel("New instance,\nof repeats")
     panels[2].set_ylabel("Physical /\nlogical tokens")
     for axes, floor in zip(panels, (1.0, 0.0, 1.0), strict=True):
-        axes.set_ylim(bottom=floor - 0.04 * (axes.get_ylim()[1] - floor))
+        reach = axes.get_ylim()[1] - floor
+        axes.set_ylim(floor - 0.04 * reach, floor + HEADROOM * reach)
     style.log_axis(panels[-1], label, prefixes=True)
     style.legend(drawing, lines, ["found", "if scattered over the model's active instances"])
     return drawing

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from llmtrace.result import Result
 
@@ -49,7 +50,7 @@ def dispersion(result: Result) -> Figure:
         color, _, marker = style.LINES[0]
         places = few["window_s"].to_numpy(), few["index_of_dispersion"].to_numpy()
         axes.plot(*places, marker, color=color, markerfacecolor="white")
-    poisson = axes.axhline(1, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
+    poisson = _poisson(axes)
     ticks.of_durations(axes.xaxis, *axes.get_xlim())
     style.log_axis(axes, "Index of dispersion", prefixes=False, vertical=True)
     style.legend(drawing, [measured, poisson], ["this trace", "Poisson stream"])
@@ -59,10 +60,11 @@ def dispersion(result: Result) -> Figure:
 def load_and_cv(result: Result) -> Figure:
     """How many keys have which mean load and which mean coefficient of variation in their valid hours (Figure 9a)."""
     table = _hours(result)
-    drawing, (axes,) = style.figure(result, panel_in=2.1)
+    drawing, (axes,) = style.figure(result, panel_in=2.25)
     points = table["mean_requests_per_hour"].to_numpy(), table["cv_mean"].to_numpy(), None
     hexbins.counted(axes, points, f"{_key(result).capitalize()}s", grid=GRID, within=_reach(table))
     _load_axes(axes, table)
+    style.legend(drawing, [_mark("h"), _poisson(axes)], [f"{_key(result)}s", "Poisson stream"])
     return drawing
 
 
@@ -73,13 +75,14 @@ def load_and_lag1(result: Result) -> Figure:
         raise style.NoDataError("no key has gaps that vary")
     below = pl.col("lag1_spearman") < 0
     some_below = not table.filter(below).is_empty()
-    drawing, (axes,) = style.figure(result, panel_in=2.1, remark="triangles: below zero" if some_below else "")
+    drawing, (axes,) = style.figure(result, panel_in=2.25, remark="triangles: below zero" if some_below else "")
     dots = _coloured_dots(axes, table.filter(~below), "o")
     if some_below:
         # Both ends of the colours are equally dark in grey.
         _coloured_dots(axes, table.filter(below), "v")
     _load_axes(axes, table)
     style.color_bar(axes, dots, "Lag-1 Spearman of positive gaps,\nacross hours", clipped=False)
+    style.legend(drawing, [_mark("o"), _poisson(axes)], [f"a {_key(result)}", "Poisson stream"])
     return drawing
 
 
@@ -92,9 +95,10 @@ def cv_over_time(result: Result) -> Figure:
     drawing, (above, below) = style.figure(result, panels=2, panel_in=1.35)
     times = style.time_axis(below, shown["time"])
     style.line(above, times, shown["requests_per_s"], style.LINES[0])
-    style.line(below, times, shown["cv"], style.LINES[0])
+    measured = style.line(below, times, shown["cv"], style.LINES[0])
     above.set_ylabel("Requests/s\nper 5 min")
-    style.relative_axis(below, "CV of all gaps\nwithin 5 min")
+    below.set_ylabel("CV of all gaps\nwithin 5 min")
+    style.legend(drawing, [measured, _poisson(below)], ["this trace", "Poisson stream"])
     for axes, column in ((above, "requests_per_s"), (below, "cv")):
         # Gaps that are all alike have a coefficient of zero.
         axes.set_ylim(0, ROOM * float(shown[column].drop_nulls().to_numpy().max()) or 1)
@@ -167,6 +171,20 @@ def _coloured_dots(axes: Axes, keys: pl.DataFrame, marker: str) -> PathCollectio
     )
 
 
+def _poisson(axes: Axes) -> Line2D:
+    """The line of a Poisson stream, of which dispersion and coefficient of variation are 1."""
+    return axes.axhline(1, color=style.OVERALL[0], linestyle=style.OVERALL[1], linewidth=0.8)
+
+
+def _mark(marker: str) -> Line2D:
+    """What stands for marks of many colours in a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D(
+        [], [], linestyle="", marker=marker, color="#DDDDDD", markeredgecolor="#555555", markersize=4, markeredgewidth=0.4
+    )
+
+
 def _zeros(result: Result) -> str:
     """Which share of the gaps is not positive, for the caption; of a clock with jitter the gaps are not those of the stamps."""
     share = result.scalars.get("tie_share")
@@ -183,7 +201,6 @@ def _reach(keys: pl.DataFrame) -> tuple[tuple[float, float], tuple[float, float]
 def _load_axes(axes: Axes, keys: pl.DataFrame) -> None:
     style.log_axis(axes, "Mean requests per hour (valid hours)", prefixes=True)
     style.log_axis(axes, "Mean CV of positive gaps\nwithin clock hours", prefixes=False, vertical=True)
-    axes.axhline(1, color="#999999", linewidth=0.6, zorder=1)
     across, upwards = _reach(keys)
     axes.set_xlim(*across)
     axes.set_ylim(*upwards)

@@ -44,6 +44,8 @@ LEAST_INDEX, BELOW = 0.3, 0.03
 """How far the axis of the index reaches at least; and how far an axis below the least value, so that marks there are whole."""
 MONTHS = {"month": "1mo", "quarter": "3mo", "year": "12mo"}
 MOST_LABELS, MOST_UPRIGHT, NUMBER_PT = 24, 2, 5.0
+MONTH_LENGTH = 8
+"""How long the name of a month is, with the mark of a partial one."""
 LEGEND_IN = 0.9
 """What the names of models may take of the height of a figure; for more of them it is higher."""
 DAY_S = 86_400
@@ -90,7 +92,9 @@ def cohorts(result: Result) -> Figure:
     drawing = _bands(result, table, "of a user (median)", logarithmic=False)
     label = drawing.axes[-1].get_xlabel()
     drawing.axes[-1].set_xlabel(
-        label.replace("Time since", "User's first request, since the").replace("Time", "User's first request")
+        label.replace("Time since", "User's first request, since the").replace("Time", "User's first request"),
+        # In the middle it would run into a date in the right corner, which a cohort alone does not have.
+        loc="left" if table.height > 1 else "center",
     )
     return drawing
 
@@ -129,8 +133,10 @@ def retention(result: Result) -> Figure:
     grid[rows.search_sorted(table["cohort_time"]), columns.search_sorted(table["time"])] = table["retained_ratio"].to_numpy()
     partial = {*whole.filter("partial")["time"]} & {*rows, *columns}
     remark = f"*: {counted(len(partial), 'partial period')}" if partial else ""
-    drawing, (axes,) = style.figure(result, panel_in=min(max(1.7, 1.3 + 0.14 * rows.len()), 3.0), remark=remark)
     called = [[f"{label}*" if time in partial else label for time, label in _labels(result, times)] for times in (rows, columns)]
+    # Labels of columns stand upright, below the map: those longer than of months would take from its height.
+    more_in = style.LETTER_PT / 72 * max(0, max(map(len, called[1])) - MONTH_LENGTH)
+    drawing, (axes,) = style.figure(result, panel_in=min(max(1.7, 1.3 + 0.14 * rows.len()), 3.0) + more_in, remark=remark)
     _heat_map(axes, grid, called[0], called[1], "Users that are active (%)")
     axes.set_ylabel("First request")
     axes.set_xlabel("Active")
@@ -287,6 +293,8 @@ def _bands(result: Result, table: pl.DataFrame, of: str, *, logarithmic: bool) -
         # A period alone fills the axis, as there is no other one between which and it bands could reach.
         panels[-1].set_xlim(*places)
         times = places.mean(keepdims=True)
+        if not table["time"].dtype.is_numeric():
+            panels[-1].set_xticks(times, [table["time"][0].strftime(_form(result, "%Y-"))])
     for axes, side in zip(panels, ("input", "output"), strict=True):
         for low, high, color in BANDS:
             edges = (table[f"{percent}_{side}_tokens"].to_numpy() for percent in (low, high))
@@ -320,9 +328,15 @@ def _labels(result: Result, times: pl.Series) -> list[tuple[object, str]]:
     """Periods, and what to call each in short: a month, day or time; on a relative clock the days from the first request."""
     if times.dtype.is_numeric():
         return [(time, f"{time / DAY_S:.3g} d") for time in times]
+    return list(zip(times, times.dt.strftime(_form(result)), strict=True))
+
+
+def _form(result: Result, year: str = "") -> str:
+    """How the start of a period is written: a month always with its year, any other as `year` says, to what it is exact to."""
     interval = str(result.scalars.get("interval"))
-    form = "%Y-%m" if interval in {"month", "quarter", "year"} else "%m-%d" if interval[-1] in "dw" else "%d %H:%M"
-    return list(zip(times, times.dt.strftime(form), strict=True))
+    if interval in MONTHS:
+        return "%Y-%m"
+    return f"{year}%m-%d" + {"d": "", "w": "", "s": " %H:%M:%S"}.get(interval[-1], " %H:%M")
 
 
 def _heat_map(axes: Axes, grid: NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], label: str) -> None:

@@ -99,7 +99,7 @@ def ttft_by_hit(result: Result) -> Figure:
         range(0, WIDEST_CELL + 1, 8_000), [f"{tick // 1_000} k" if tick else "0" for tick in range(0, WIDEST_CELL + 1, 8_000)]
     )
     axes.set_ylabel("Hit ratio")
-    axes.set_yticks([0, 2, 4, 6, 8, 10, 10.5], ["0", "0.2", "0.4", "0.6", "0.8", "", "all"])
+    axes.set_yticks([0, 2, 4, 6, 8, 10.5], ["0", "0.2", "0.4", "0.6", "0.8", "whole\ninput"])
     return drawing
 
 

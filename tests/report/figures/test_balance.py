@@ -152,6 +152,50 @@ def test_a_heat_map_on_a_relative_clock_counts_from_its_seconds(result: Result) 
     assert axes.get_xlabel() == "Hours from 1 min 30 s on"
 
 
+def shown_ticks(axes: Axes) -> list[str]:
+    """The numbers on the y axis between its ends."""
+    low, high = sorted(axes.get_ylim())
+    return [tick.get_text() for tick in axes.get_yticklabels() if low <= tick.get_position()[1] <= high]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_instances_are_whole(result: Result, rows: int) -> None:
+    axes = draw(replace(result, tables={"heat_map": cells(rows, 600)}), "heat_map").axes[0]
+    assert shown_ticks(axes) == [str(row) for row in range(1, rows + 1)]
+
+
+def test_a_hundred_instances_have_few_ticks(result: Result) -> None:
+    axes = draw(replace(result, tables={"heat_map": cells(100, 200)}), "heat_map").axes[0]
+    assert shown_ticks(axes) == ["20", "40", "60", "80", "100"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"), [(1.0, 1.0, ["1", "2"]), (1.05, 1.99, ["1", "2"]), (2.0, 3.5, ["2", "3", "4"])]
+)
+def test_requests_of_colours_are_whole(result: Result, low: float, high: float, expected: list[str]) -> None:
+    bounds: dict[str, Scalar] = {"heat_map_p5_requests": low, "heat_map_p99_requests": high}
+    bar = draw(replace(result, scalars={**result.scalars, **bounds}), "heat_map").axes[1]
+    assert shown_ticks(bar) == expected
+
+
+def test_a_heat_map_says_where_its_colours_end(result: Result) -> None:
+    assert "colours from p5 to p99 of the other cells" in words(draw(result, "heat_map"))
+
+
+@pytest.mark.parametrize("of", ["model", "instance"])
+def test_replication_has_room_above_its_highest_mark(result: Result, of: str) -> None:
+    close = {name: [1.095, 1.143, 1.16] for name in SPREAD}
+    table = result.tables["replication_by_load"].with_columns(pl.Series(name, values * 2) for name, values in close.items())
+    drawing = draw(replace(result, tables={"replication_by_load": table}), f"replication_by_{of}_load")
+    with style.look():
+        drawing.draw_without_rendering()
+    for axes in drawing.axes:
+        for line in axes.get_lines():
+            top = axes.transData.transform((1, np.max(np.asarray(line.get_ydata()))))[1]
+            radius = line.get_markersize() / 2 * drawing.dpi / 72
+            assert top + radius < axes.get_window_extent().y1
+
+
 @pytest.mark.parametrize("of", ["model", "instance"])
 def test_replication_is_a_curve_beside_that_of_scattered_requests(result: Result, of: str) -> None:
     drawing = draw(result, f"replication_by_{of}_load")

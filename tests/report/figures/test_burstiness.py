@@ -145,6 +145,19 @@ def test_cv_over_time_breaks_where_windows_are_missing(result: Result) -> None:
         assert axes.get_ylim()[1] > np.nanmax(y)
 
 
+@pytest.mark.parametrize(
+    ("name", "other"), [("load_and_cv", "models"), ("load_and_lag1", "a model"), ("cv_over_time", "this trace")]
+)
+def test_the_line_at_one_is_named(result: Result, name: str, other: str) -> None:
+    drawing = draw(name, result)
+    poisson = drawing.axes[1 if name == "cv_over_time" else 0].get_lines()[-1]
+    assert set(np.asarray(poisson.get_ydata())) == {1}
+    [legend] = drawing.legends
+    assert [text.get_text() for text in legend.get_texts()] == [other, "Poisson stream"]
+    named = legend.get_lines()[-1]
+    assert (named.get_color(), named.get_linestyle()) == (poisson.get_color(), poisson.get_linestyle())
+
+
 def test_survival(result: Result) -> None:
     drawing = draw("survival", result)
     [axes] = drawing.axes

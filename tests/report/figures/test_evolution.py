@@ -301,6 +301,49 @@ def test_periods_of_a_relative_clock_are_days(result: Result) -> None:
     assert [text.get_text() for text in axes.get_xticklabels()] == ["30 d", "61 d", "91 d"]
 
 
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [("1d", "04-02"), ("2w", "04-02"), ("6h", "04-02 09:03"), ("1m", "04-02 09:03"), ("30s", "04-02 09:03:00")],
+)
+def test_periods_have_their_month(result: Result, interval: str, expected: str) -> None:
+    times = [datetime(2025, 4, 1, 9), datetime(2025, 4, 2, 9, 3)]
+    table = result.tables["retention"].filter(age=1).head(1).with_columns(cohort_time=times[0], time=times[1])
+    timed = replace(with_table(result, "retention", table), scalars={"interval": interval})
+    drawing = draw(timed, "retention")
+    with style.look():
+        drawing.draw_without_rendering()
+    axes, bar = drawing.axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == [expected]
+    assert bar.yaxis.label.get_window_extent().y1 <= drawing.bbox.y1
+
+
+def test_the_label_of_cohorts_leaves_room_for_the_date_in_the_corner(result: Result) -> None:
+    minutes = pl.Series([datetime(2025, 3, 3, 9, minute) for minute in range(4)])
+    table = result.tables["cohorts"].with_columns(time=minutes).head(3)
+    drawing = draw(with_table(result, "cohorts", table), "cohorts")
+    with style.look():
+        drawing.draw_without_rendering()
+    axis = drawing.axes[-1].xaxis
+    assert axis.get_offset_text().get_text() == "2025-Mar-03 09:02"
+    assert axis.label.get_window_extent().x1 < axis.get_offset_text().get_window_extent().x0
+
+
+@pytest.mark.parametrize(("interval", "expected"), [("month", "2025-04"), ("1d", "2025-04-01"), ("1m", "2025-04-01 00:00")])
+@pytest.mark.parametrize("name", ["cohorts", "tokens"])
+def test_a_period_alone_is_all_that_its_axis_names(result: Result, name: str, interval: str, expected: str) -> None:
+    table = {"cohorts": "cohorts", "tokens": "tokens_by_month"}[name]
+    one = replace(with_table(result, table, result.tables[table].head(1)), scalars={"interval": interval})
+    axes = draw(one, name).axes[-1]
+    assert [text.get_text() for text in axes.get_xticklabels()] == [expected]
+    assert axes.xaxis.get_offset_text().get_text() == ""
+
+
+def test_names_that_the_font_cannot_show_warn_nobody(result: Result) -> None:
+    named = result.tables["model_share"].with_columns(pl.col("model").replace({"org/one": "通义千问", "two": "名前モデル"}))
+    drawing = draw(with_table(result, "model_share", named), "model_mix")
+    assert "1 通义千问" in words(drawing)
+
+
 def test_switching_shows_periods_with_users_alone(result: Result) -> None:
     drawing = draw(result, "switching")
     assert drawn(drawing.axes[0]) == [[0.25, 0.5], [0.25]]

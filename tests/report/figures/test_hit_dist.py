@@ -172,6 +172,7 @@ def test_the_heat_map_has_a_cell_per_length_and_ratio_up_to_32_thousand(result: 
     assert isinstance(mesh.norm, LogNorm)
     assert (mesh.norm.vmin, mesh.norm.vmax) == (0.25, 4.0)
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "8 k", "16 k", "24 k", "32 k"]
+    assert [tick.get_text() for tick in axes.get_yticklabels()][-1] == "whole\ninput"
     assert bar.get_ylabel() == "Median TTFT (s)"
     assert "cells of ≥ 200 requests" in words(drawing)
 
