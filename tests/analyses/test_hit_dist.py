@@ -444,12 +444,5 @@ def test_what_makes_no_sense_is_refused(parameters: dict[str, Any], message: str
     assert refused.value.message.startswith(message)
 
 
-def test_where_nothing_is_measured_sums_are_not_known(measured: Measured) -> None:
-    frame = two_models([0, 50]).with_columns(cached_tokens=pl.lit(None, pl.Int64))
-    scalars = measured(HitDist(), frame).scalars
-    assert {scalars[name] for name in ("models", "users", "input_tokens", "cached_tokens", "token_hit_ratio")} == {None}
-    assert scalars["measured_requests"] == 0
-
-
 def test_least_numbers_are_the_papers() -> None:
     assert (latency.FEWEST, lengths.FEWEST, users.FEWEST) == (200, 100, 10)

@@ -74,3 +74,10 @@ def test_a_model_that_never_hits_is_suspicious(measured: Measured) -> None:
 def test_requests_of_no_known_model_are_no_model_that_never_hits(measured: Measured) -> None:
     frame = two_models([0, 50]).with_columns(model=pl.when(pl.col("cached_tokens") > 0).then(pl.lit("m")))
     assert not [note for note in measured(HitDist(), frame).notes if "no cached token at all" in note]
+
+
+def test_where_nothing_is_measured_sums_are_not_known(measured: Measured) -> None:
+    frame = two_models([0, 50]).with_columns(cached_tokens=pl.lit(None, pl.Int64))
+    scalars = measured(HitDist(), frame).scalars
+    assert {scalars[name] for name in ("models", "users", "input_tokens", "cached_tokens", "token_hit_ratio")} == {None}
+    assert scalars["measured_requests"] == 0
