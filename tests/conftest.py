@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 
 settings.register_profile("few", max_examples=10, deadline=None, derandomize=True)
+settings.register_profile("more", max_examples=60, deadline=None, derandomize=True)
 settings.register_profile("many", max_examples=500, deadline=None)
 settings.load_profile("few")
 
