@@ -16,7 +16,7 @@ from llmtrace.errors import OutputError, UsageError
 from llmtrace.synth.dressing import frame_of
 from llmtrace.synth.frames import tables
 from llmtrace.synth.layouts import LAYOUTS
-from llmtrace.trace.store import ROW_GROUP_ROWS, Footer, Store, refuse_existing
+from llmtrace.trace.store import ROW_GROUP_ROWS, Footer, Store, kind_of, refuse_existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +36,7 @@ FRAME_ROWS = 250_000
 """Rows handed to a writer at once."""
 Partition: TypeAlias = Literal["auto", "day", "month", "none"]
 _MANY_ROWS_A_DAY = 100_000
+_KINDS = {"csv": "CSV", "jsonl": "JSON lines", "parquet": "Parquet"}
 
 
 def write(
@@ -61,7 +62,8 @@ def write(
         How many requests were written; a foreign layout may have no place for those that failed.
 
     Raises:
-        UsageError: if there is no such layout, or the workload has not the blocks or the service that it needs.
+        UsageError: if there is no such layout, the workload has not the blocks or the service that it needs, or the destination
+            has the name of another kind of file.
         OutputError: if the destination is in the way or cannot be written.
     """
     if layout == CANONICAL:
@@ -109,6 +111,10 @@ def _trace(workload: Workload, destination: Path, partition: Partition, *, force
 @contextmanager
 def _foreign_file(destination: Path, layout: Layout, start: datetime, *, force: bool) -> Iterator[Append]:
     """Give the function that appends canonical tables and counts their rows; the file takes its place when the last one is in."""
+    if kind_of(destination) not in {None, layout.kind}:
+        raise UsageError(
+            f"{destination}: the layout {layout.name} is {_KINDS[layout.kind]}", f"Choose a name that ends in .{layout.kind}."
+        )
     refuse_existing(destination, force=force)
     if destination.is_dir():
         raise OutputError(f"{destination} is a folder", f"The layout {layout.name} is one file: give a name for it.")

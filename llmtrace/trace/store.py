@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmtrace.errors import OutputError
+from llmtrace.errors import OutputError, UsageError
 from llmtrace.schema import METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, METADATA_SYNTHETIC, SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 
     from llmtrace.formats.layout import Clock
 
-__all__ = ["PARTITIONS", "Footer", "Partition", "Store", "refuse_existing"]
+__all__ = ["PARTITIONS", "Footer", "Partition", "Store", "kind_of", "refuse_existing"]
 
 Partition: TypeAlias = Literal["day", "month", "none"]
 PARTITIONS: tuple[Partition, ...] = ("day", "month", "none")
 ROW_GROUP_ROWS = 500_000
+_KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "jsonl", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _BATCH_ROWS = 16_384
 """Values written at once: the words of a dictionary are looked through for the least and the greatest each time."""
 _RISING = ("timestamp", "input_tokens", "request_id")
@@ -79,8 +80,13 @@ class Store:
         """Refuse a destination that is in the way, before anything is written.
 
         Raises:
+            UsageError: if the destination has the name of a file of text.
             OutputError: if the destination exists and may not be replaced, or its folder cannot be written to.
         """
+        if kind_of(destination) not in {None, "parquet"}:
+            raise UsageError(
+                f"{destination}: traces are stored as Parquet", "Choose a name for a folder, or one that ends in .parquet."
+            )
         refuse_existing(destination, force=force)
         if destination.suffix != ".parquet" and destination.is_file():
             raise OutputError(
@@ -247,6 +253,16 @@ def _without_detours(destination: Path) -> Path:
     if destination.name in {"", ".."}:
         return Path(os.path.realpath(destination))
     return Path(os.path.realpath(destination.parent), destination.name)
+
+
+def kind_of(destination: Path) -> str | None:
+    """How the rows of a file are laid out as bytes that has such a name; None if the name does not tell.
+
+    >>> [kind_of(Path(name)) for name in ("trace.csv.gz", "trace.parquet", "trace")]
+    ['csv', 'parquet', None]
+    """
+    whole = destination.with_suffix("") if destination.suffix in {".gz", ".zst"} else destination
+    return _KINDS.get(whole.suffix)
 
 
 def refuse_existing(destination: Path, *, force: bool) -> None:

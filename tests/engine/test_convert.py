@@ -178,6 +178,14 @@ def test_a_file_is_no_folder_even_by_force(tmp_path: Path) -> None:
     assert (tmp_path / "notes").read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", ["out.csv", "out.jsonl", "out.csv.gz"])
+def test_a_trace_is_not_stored_under_the_name_of_text(tmp_path: Path, name: str) -> None:
+    everything().write_parquet(tmp_path / "source.parquet")
+    with pytest.raises(UsageError, match=f"{name}: traces are stored as Parquet"):
+        convert(open_trace(str(tmp_path / "source.parquet")), tmp_path / name, "day")
+    assert not (tmp_path / name).exists()
+
+
 def test_a_destination_that_cannot_be_looked_at_is_an_output_error(tmp_path: Path) -> None:
     everything().write_parquet(tmp_path / "source.parquet")
     with pytest.raises(OutputError, match="File name too long"):

@@ -88,7 +88,7 @@ def test_without_blocks_there_is_no_block_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", ["canonical", *LAYOUTS])
 def test_what_exists_is_kept_unless_forced(tmp_path: Path, layout: str) -> None:
-    place = tmp_path / "trace.parquet"
+    place = tmp_path / f"trace.{LAYOUTS[layout].kind if layout in LAYOUTS else 'parquet'}"
     write(WORKLOAD, place, layout=layout)
     before = place.read_bytes()
     other = Workload(requests=700, days=40, seed=3)
@@ -97,7 +97,7 @@ def test_what_exists_is_kept_unless_forced(tmp_path: Path, layout: str) -> None:
     assert place.read_bytes() == before
     write(other, place, layout=layout, force=True)
     assert place.read_bytes() != before
-    assert [path.name for path in tmp_path.iterdir()] == ["trace.parquet"]
+    assert list(tmp_path.iterdir()) == [place]
 
 
 @pytest.mark.parametrize("layout", ["canonical", "csv"])
@@ -183,6 +183,16 @@ def test_progress_ends_at_the_total_even_where_failures_are_left_out(tmp_path: P
 def test_options_that_make_no_sense(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         write(WORKLOAD, tmp_path / "trace", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("layout", "name", "kind"),
+    [("chutes", "t.csv", "Parquet"), ("azure-2023", "t.jsonl.gz", "CSV"), ("mooncake", "t.parquet", "JSON lines")],
+)
+def test_a_layout_is_not_written_under_the_name_of_another_kind(tmp_path: Path, layout: str, name: str, kind: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}: the layout {layout} is {kind}"):
+        write(Workload(requests=10, days=1, block_size=512), tmp_path / name, layout=layout)
     assert list(tmp_path.iterdir()) == []
 
 
