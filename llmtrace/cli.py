@@ -14,9 +14,11 @@ import tempfile
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
+import typer.core
 
 from llmtrace import __version__
 from llmtrace.commands.balance import balance
@@ -39,10 +41,13 @@ from llmtrace.options import spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import FrameType
+
+    from typer._click.core import Context, Parameter
 
     from llmtrace.options import Command
 
-__all__ = ["COMMANDS", "entry", "main", "set_up_libraries"]
+__all__ = ["COMMANDS", "Ending", "entry", "main", "set_up_libraries"]
 
 COMMANDS: Mapping[str, Sequence[Command]] = {
     "Measure": (stats, burstiness, reuse_time, hit_dist, evolution, latency, popularity, balance),
@@ -52,8 +57,12 @@ COMMANDS: Mapping[str, Sequence[Command]] = {
 """Every command, in the order of the help, under the heading it stands there; the function's name is the command's."""
 
 INTERRUPTED = 130
+SIGNALLED = 128
+"""With the number of a signal added, what a shell reports for a program that the signal ended."""
 CLOSED_PIPE = 141
 """What a shell reports for a program that ended because its reader did: 128 and the number of SIGPIPE."""
+_ECHO_S = 1.0
+"""Seconds within which a signal is the same one again: `timeout`, and a terminal with its shell, send theirs twice."""
 _LONGEST_LINE = 2_000
 """Characters of an error that are shown: a predicate, or the names of columns, may be a megabyte."""
 _CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EBADF}
@@ -73,14 +82,38 @@ def _llmtrace(
 ) -> None:
     """Characterize an LLM-serving workload from its request trace.
 
-    Tables are as wide as the terminal; 100 columns where there is none, or as many as COLUMNS says.
+    Tables are as wide as the terminal; 100 columns where there is none, or as many as COLUMNS says. `-h` is short for `--help`.
     """
+
+
+class _Command(typer.core.TyperCommand):
+    """A command whose help shows no value for flags, which take none."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        """Its parameters, as Typer has them."""
+        return _bare(super().get_params(ctx))
+
+
+class _Group(typer.core.TyperGroup):
+    """The same for the program itself."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        """Its parameters, as Typer has them."""
+        return _bare(super().get_params(ctx))
+
+
+def _bare(parameters: list[Parameter]) -> list[Parameter]:
+    for one in parameters:
+        if isinstance(one, typer.core.TyperOption) and one.is_flag:
+            one.metavar = ""
+    return parameters
 
 
 def _app(word: str) -> typer.Typer:
     """The command that the first word calls, for to look into the options of all takes a while; all if it calls none."""
     app = typer.Typer(
         name="llmtrace",
+        cls=_Group,
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
@@ -88,7 +121,7 @@ def _app(word: str) -> typer.Typer:
     app.callback()(_llmtrace)
     named = [(panel, command.__name__.replace("_", "-"), command) for panel, some in COMMANDS.items() for command in some]
     for panel, name, command in [one for one in named if one[1] == word] or named:
-        app.command(name, rich_help_panel=panel)(spread(command))
+        app.command(name, cls=_Command, rich_help_panel=panel)(spread(command))
     return app
 
 
@@ -132,23 +165,64 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def entry() -> int:
-    """Run the command line as a program, and give its exit code; all that it printed has been written then."""
+    """Run the command line as a program, and give its exit code; all that it printed has been written then.
+
+    SIGTERM and SIGHUP end it as Ctrl-C does, with 143 and 129, which is 128 and their number.
+    """
     _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     set_up_libraries()
+    ending = Ending()
     try:
+        ending.listen()
         _make_room_for_caches()
         code = main()
     except OSError as error:
         code = _report(*_trouble(error))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    ending.is_near = True
     # A second Ctrl-C ends the program at once, not with a traceback from its cleaning up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
-    return code
+    return SIGNALLED + ending.signal if code and ending.signal else code
+
+
+class Ending:
+    """What SIGTERM and SIGHUP do: the first interrupts the main thread as Ctrl-C does, another one ends the program at once.
+
+    Attributes:
+        signal: the number of the first; 0 before.
+        is_near: whether the work is done, so that there is nothing left to interrupt.
+        since_s: when the first came, on a clock of its own.
+    """
+
+    def __init__(self) -> None:
+        """Begin before any signal."""
+        self.signal = 0
+        self.is_near = False
+        self.since_s = 0.0
+
+    def listen(self) -> None:
+        """Take the signals from now on, but for those that are ignored, as SIGHUP is under nohup."""
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, self)
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        """Handle a signal."""
+        if not self.signal:
+            self.signal, self.since_s = number, monotonic()
+            if not self.is_near:
+                raise KeyboardInterrupt
+        elif monotonic() - self.since_s > _ECHO_S:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
 
 def _replace_closed_streams() -> None:
@@ -235,11 +309,23 @@ def _usage(error: typer.TyperException) -> tuple[str, str]:
 
 
 def _trouble(error: OSError) -> tuple[str, str, int]:
+    if error.errno in _CANNOT_WRITE and not error.filename and not _takes_the_rest(sys.stdout):
+        message = f"Standard output cannot be written: {error.strerror}"
+        return message, "Send it to a place with room.", OutputError.exit_code
     where = f"{error.filename}: " if error.filename else ""
     message = f"{where}{error.strerror or error}"
     if error.errno in _CANNOT_WRITE:
         return message, "Make room there, or write elsewhere.", OutputError.exit_code
     return message, "Look at the file or device that is named, or at the one the command was reading or writing.", 1
+
+
+def _takes_the_rest(stream: TextIO) -> bool:
+    """Whether what a stream still holds can be written: what failed once is kept, and fails again."""
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
 
 
 def _in_a_line(text: str) -> str:

@@ -29,6 +29,8 @@ Command: TypeAlias = Callable[..., None]
 _READING = "Reading"
 _FILTERS = "Filters"
 _OUTPUT = "Output"
+_YEARS = range(1678, 2262)
+"""The years in which times may lie, see `llmtrace.formats.times`."""
 _Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace what is in the way.", rich_help_panel=_OUTPUT)]
 _Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress and no notes on standard error.", rich_help_panel=_OUTPUT)
@@ -125,15 +127,19 @@ class Reading:
         """The moment that `--epoch` names, in UTC.
 
         Raises:
-            UsageError: if it names none.
+            UsageError: if it names none, or one in a year in which no time may lie.
         """
         if self.epoch is None:
             return None
         try:
             moment = datetime.fromisoformat(self.epoch)
-            return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+            moment = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
         except (ValueError, OverflowError):
             raise UsageError(f"--epoch {self.epoch}: not a time", "Give an ISO time, as in 2025-04-11T04:00:00Z.") from None
+        if moment.year not in _YEARS:
+            reason = f"times lie in the years {_YEARS[0]} to {_YEARS[-1]}"
+            raise UsageError(f"--epoch {self.epoch}: {reason}", "Give a moment in one of them, as 2025-04-11T04:00:00Z.")
+        return moment
 
     def open(self) -> "Trace":
         """The trace that these options describe; nothing is read yet but what recognising its layout takes.

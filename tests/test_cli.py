@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +18,6 @@ from llmtrace.errors import InputError, LlmtraceError, MissingColumnError, Outpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 Capture = pytest.CaptureFixture[str]
 XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME")
@@ -64,6 +65,25 @@ def test_help_of_a_command_groups_its_options(capsys: Capture) -> None:
     assert main(["stats", "-h"]) == 0
     out = capsys.readouterr().out
     assert all(f"─ {panel} ─" in out for panel in ("Options", "Reading", "Filters", "Output"))
+
+
+@pytest.mark.parametrize("arguments", [["stats", "-h"], ["cache", "-h"], ["-h"]])
+def test_flags_take_no_value(arguments: list[str], capsys: Capture) -> None:
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "-h" in out
+    assert "bool" not in out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("arguments", [["--help"], ["stats", "--help"], ["--version"]])
+def test_help_that_cannot_be_written_says_where(arguments: list[str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    program = [sys.executable, "-m", "llmtrace", *arguments]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    message = "llmtrace: error: Standard output cannot be written: No space left on device"
+    assert (done.returncode, done.stderr.splitlines()) == (5, [message, "  Send it to a place with room."])
 
 
 @pytest.mark.parametrize(
@@ -192,6 +212,65 @@ def test_ctrl_c_while_the_program_loads_is_quiet() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program, "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+GENERATING = [sys.executable, "-m", "llmtrace", "generate", "trace", "--requests", "3000000"]
+
+
+def ended(arguments: list[str], folder: Path, numbers: list[int]) -> tuple[int, bytes]:
+    """Exit code and standard error of a program to which signals were sent once it had begun to write into a folder."""
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(arguments, cwd=folder, stdin=pipe, stdout=nothing, stderr=pipe, env=environment) as running:
+        assert running.stdin is not None
+        assert running.stderr is not None
+        until = time.monotonic() + 30
+        while not list(folder.iterdir()) and time.monotonic() < until:
+            time.sleep(0.05)
+        for number in numbers:
+            running.send_signal(number)
+        # A signal between two reads is noticed only when the next one ends.
+        running.stdin.close()
+        return running.wait(60), running.stderr.read()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are of another kind here")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("arguments", [GENERATING, [sys.executable, "-m", "llmtrace", "stats", "-"]], ids=["writing", "reading"])
+def test_what_ends_a_program_leaves_nothing_behind(name: str, arguments: list[str], tmp_path: Path) -> None:
+    number = getattr(signal, name)
+    # `timeout`, and a terminal that is closed, send it twice.
+    assert ended(arguments, tmp_path, [number, number]) == (128 + number, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are of another kind here")
+def test_a_signal_that_is_ignored_ends_nothing(tmp_path: Path) -> None:
+    few = [*GENERATING[:-1], "3000"]
+    code, said = ended(["nohup", *few], tmp_path, [signal.SIGHUP])
+    assert (code, said.splitlines()[-1]) == (0, b"llmtrace: wrote trace: 3,000 synthetic requests")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are of another kind here")
+def test_a_second_signal_ends_the_program_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, restored, now = list[int](), list[int](), iter((0.0, 0.5, 1.5))
+    monkeypatch.setattr(signal, "raise_signal", sent.append)
+    monkeypatch.setattr(signal, "signal", lambda number, _: restored.append(number))
+    monkeypatch.setattr(cli, "monotonic", lambda: next(now))
+    ending = cli.Ending()
+    with pytest.raises(KeyboardInterrupt):
+        ending(signal.SIGTERM, None)
+    ending(signal.SIGTERM, None)
+    assert sent == []
+    ending(signal.SIGTERM, None)
+    assert (ending.signal, sent, restored) == (signal.SIGTERM, [signal.SIGTERM], [signal.SIGTERM])
+
+
+def test_a_signal_at_the_end_breaks_nothing_off() -> None:
+    ending = cli.Ending()
+    ending.is_near = True
+    ending(signal.SIGTERM, None)
+    assert ending.signal == signal.SIGTERM
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

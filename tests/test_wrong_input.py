@@ -67,7 +67,7 @@ def test_right_input(trace: str, capsys: Capture) -> None:
 
 EMPTY = "Give a file with requests in it, or leave this one out."
 DAMAGED = "Copy or download the file again; if it is text, look for a quote that is not closed."
-NO_TIME = "Name the time column with --map timestamp=COLUMN, and its unit with --time-unit if it holds bare numbers."
+NO_TIME = "Write times in ISO 8601 (2025-12-31T10:00Z) or numbers with --time-unit; --map timestamp=COLUMN names another column."
 NOT_TEXT = "Give Parquet, CSV, TSV or JSON lines, plain or in gzip, zstd or zip; a spreadsheet must be saved as CSV first."
 
 
@@ -79,7 +79,20 @@ NOT_TEXT = "Give Parquet, CSV, TSV or JSON lines, plain or in gzip, zstd or zip;
         ("empty.jsonl", b"", 3, "empty.jsonl is empty", EMPTY),
         ("empty.parquet", b"", 3, "empty.parquet is empty", EMPTY),
         ("header.csv", b"timestamp,input_tokens,output_tokens\n", 3, "header.csv: there is no row", EMPTY),
-        ("text.csv", b"timestamp,input_tokens,output_tokens\nnow,1,1\n", 3, "text.csv: no row has a readable timestamp", NO_TIME),
+        (
+            "dates.csv",
+            b"timestamp,input_tokens,output_tokens\n,1,1\n31/12/2025 10:00,1,1\n",
+            3,
+            "dates.csv: no row has a readable timestamp: '31/12/2025 10:00' in 'timestamp' is no time",
+            NO_TIME,
+        ),
+        (
+            "untimed.csv",
+            b"timestamp,input_tokens,output_tokens\n,1,1\n",
+            3,
+            "untimed.csv: no row has a readable timestamp",
+            "Name the time column with --map timestamp=COLUMN.",
+        ),
         ("noise.csv", bytes(range(256)) * 8, 3, "noise.csv is neither Parquet nor text", NOT_TEXT),
         (
             "other.csv",
@@ -107,6 +120,14 @@ NOT_TEXT = "Give Parquet, CSV, TSV or JSON lines, plain or in gzip, zstd or zip;
 def test_unusable_files(name: str, content: bytes, code: int, message: str, hint: str, folder: Path, capsys: Capture) -> None:
     (folder / name).write_bytes(content)
     assert stats([name], capsys) == (code, message, hint)
+
+
+def test_parquet_whose_times_are_all_out_of_bounds(folder: Path, capsys: Capture) -> None:
+    far = pl.Series("timestamp", [10**18]).cast(pl.Datetime("us"))
+    far.to_frame().with_columns(input_tokens=pl.lit(1), output_tokens=pl.lit(1)).write_parquet(folder / "far.parquet")
+    code, message, hint = stats(["far.parquet"], capsys)
+    assert (code, hint) == (3, NO_TIME)
+    assert message.startswith("far.parquet: no row has a readable timestamp: '")
 
 
 def test_missing_files(trace: str, capsys: Capture) -> None:
@@ -320,6 +341,15 @@ def test_output_in_the_way(trace: str, folder: Path, capsys: Capture) -> None:
     assert (folder / "out" / "result.json").read_text() == "mine"
     assert main(["stats", trace, "--output", "out", "--force", "--quiet"]) == 0
     assert (folder / "out" / "result.json").read_text() != "mine"
+
+
+def test_a_table_in_the_way_is_told_before_anything_is_read(folder: Path, capsys: Capture) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "rates.csv").touch()
+    hint = "Name another folder, or replace files with --force."
+    assert stats(["nowhere.csv", "--output", "out"], capsys) == (5, "out/rates.csv exists already", hint)
+    (folder / "out" / "result.json").touch()
+    assert stats(["nowhere.csv", "--output", "out"], capsys) == (5, "out/result.json (and 1 more) exist already", hint)
 
 
 def test_quiet_leaves_standard_error_empty(trace: str, folder: Path, capsys: Capture) -> None:

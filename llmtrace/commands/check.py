@@ -23,7 +23,7 @@ def check(reading: Reading, writing: Writing) -> None:
     from llmtrace.engine.progress import progress_bar
     from llmtrace.report import writers
 
-    writers.check(writing.target())
+    writers.check(writing.target(), Check.name)
     trace = reading.open()
     with progress_bar(quiet=writing.quiet) as progress:
         [scan] = run(trace, [Check()], threads=reading.threads, progress=progress)

@@ -66,8 +66,10 @@ def _require(trace: "Trace", columns: tuple[str, ...]) -> None:
     if not missing:
         return
     present = [column for column in KEY_COLUMNS if column in trace.columns]
-    choice = f"Take another key with --by, of: {', '.join(present)}" if present else "It has no column that a key can be made of"
+    if present:
+        hint = f"Take another key with --by, of: {', '.join(present)}. Or name the source column with --map CANONICAL=COLUMN."
+    else:
+        hint = "No column is recognised that a key can be made of: if there is one, name it with --map CANONICAL=COLUMN."
     raise MissingColumnError(
-        f"reuse-time --by {','.join(columns)} needs what the trace does not have: {', '.join(missing)}",
-        f"{choice}. Or name the source column with --map CANONICAL=COLUMN.",
+        f"reuse-time --by {','.join(columns)} needs what the trace does not have: {', '.join(missing)}", hint
     )

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["survey"]
 
+_LONGEST_EXAMPLE = 60
+"""Characters of a cell that a message shows."""
+
 
 def survey(trace: Trace) -> Trace:
     """The trace with every slice dated, reading the times (and nothing else) of those that are not.
@@ -30,11 +33,33 @@ def survey(trace: Trace) -> Trace:
     if not any(piece.rows for piece in dated.slices):
         raise InputError(f"{', '.join(trace.names)}: there is no row", "Give a file with requests in it, or leave this one out.")
     if dated.span is None:
-        raise InputError(
-            f"{', '.join(trace.names)}: no row has a readable timestamp",
-            "Name the time column with --map timestamp=COLUMN, and its unit with --time-unit if it holds bare numbers.",
-        )
+        raise _without_times(trace)
     return dated
+
+
+def _without_times(trace: Trace) -> InputError:
+    """The error for a trace without a single time: what stands in its place, if anything does."""
+    message = f"{', '.join(trace.names)}: no row has a readable timestamp"
+    found = next((example for opened in trace.opened if (example := _unreadable(opened))), None)
+    if found is None:
+        return InputError(message, "Name the time column with --map timestamp=COLUMN.")
+    return InputError(
+        f"{message}: {found} is no time",
+        "Write times in ISO 8601 (2025-12-31T10:00Z) or numbers with --time-unit; --map timestamp=COLUMN names another column.",
+    )
+
+
+def _unreadable(opened: Opened) -> str | None:
+    """What a source has where a time should be, for a message; None if nothing stands there."""
+    cell = opened.reading.cells["timestamp"]
+    if cell.bad is None or not cell.sources:
+        return None
+    [column, *_] = cell.sources
+    with told([opened]):
+        found = opened.source.scan().filter(cell.bad).select(column).head(1).collect()[column]
+    # Python has no times as far off as those of Polars.
+    values = (found.cast(pl.String) if found.dtype.is_temporal() else found).to_list()
+    return f"'{str(values[0])[:_LONGEST_EXAMPLE]}' in '{column}'" if values else None
 
 
 def _dated(opened: Opened, piece: Slice) -> Slice:

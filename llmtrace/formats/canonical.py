@@ -2,7 +2,7 @@
 
 Parquet that llmtrace wrote says in its metadata which schema it follows, on which clock it is and how many tokens a prefix
 block has; its columns are taken as they stand. What others wrote under these names is read with the same tolerance as any
-foreign file.
+foreign file, and its statuses with the same vocabulary as those of `generic`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import polars as pl
 
 from llmtrace.errors import InputError
 from llmtrace.formats.columns import Draft, Scheme
-from llmtrace.formats.generic import candidates
+from llmtrace.formats.generic import candidates, complete_status
 from llmtrace.formats.layout import Cell
 from llmtrace.schema import COLUMNS, METADATA_BLOCK_SIZE, METADATA_CLOCK, METADATA_SCHEMA, METADATA_SYNTHETIC, REQUIRED, check
 
@@ -50,7 +50,9 @@ class Canonical:
             UsageError: if the times cannot be understood.
         """
         if METADATA_SCHEMA not in raw.metadata:
-            return Draft(raw, options, _SCHEME).reading()
+            foreign = Draft(raw, options, _SCHEME)
+            complete_status(foreign)
+            return foreign.reading()
         check({name: dtype for name, dtype in raw.schema.items() if name not in options.mapping}, raw.name)
         own = "timestamp" not in options.mapping
         draft = Draft(raw, replace(options, tz=None) if own else options, _SCHEME, _clock(raw) if own else None)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from llmtrace.formats.layout import Raw, Reading, ReadOptions
 
-__all__ = ["SYNONYMS", "Generic", "candidates"]
+__all__ = ["SYNONYMS", "Generic", "candidates", "complete_status"]
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "timestamp": (
@@ -112,6 +112,14 @@ def candidates(raw: Raw, name: str) -> list[str]:
     return [column for column in found if "." not in column] or found
 
 
+def complete_status(draft: Draft) -> None:
+    """Have what others call a success, 200 among it, be ok."""
+    if status := draft.cells.get("status"):
+        word = status.value.str.to_lowercase()
+        value = pl.when(word.is_in(OK)).then(pl.lit("ok")).otherwise(status.value)
+        draft.cells["status"] = Cell(value, status.bad, status.sources)
+
+
 def _check_required(raw: Raw, found: dict[str, list[str]]) -> None:
     unclear = {name: columns for name, columns in found.items() if name in REQUIRED and len(columns) != 1}
     if not unclear:
@@ -143,11 +151,7 @@ def _complete(draft: Draft) -> None:
     end = draft.column(*ENDS)
     if end is not None and "duration_s" not in draft.columns:
         draft.put("duration_s", elapsed(draft.cells["timestamp"], draft.times("duration_s", end).cell))
-    if status := draft.cells.get("status"):
-        word = status.value.str.to_lowercase()
-        draft.cells["status"] = Cell(
-            pl.when(word.is_in(OK)).then(pl.lit("ok")).otherwise(status.value), status.bad, status.sources
-        )
+    complete_status(draft)
     for name in ("ttft_s", "duration_s"):
         column = draft.columns.get(name)
         if column is not None and without_unit(column) == column:

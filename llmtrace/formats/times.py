@@ -98,8 +98,16 @@ def arrivals(
 
 
 def dated(found: Arrivals, epoch: datetime) -> Arrivals:
-    """The same times, elapsed ones that they are, counted from a moment in UTC."""
-    return replace(found, cell=replace(found.cell, value=found.cell.value + pl.lit(epoch - EPOCH)))
+    """The same times, elapsed ones that they are, counted from a moment in UTC; those that come to lie out of bounds are bad.
+
+    Where the cell checks nothing, as of a Parquet column of times, whoever asks for the bounds (see `bounded`) finds them moved.
+    """
+    moved = found.cell.value + pl.lit(epoch - EPOCH)
+    if found.cell.bad is None:
+        return replace(found, cell=replace(found.cell, value=moved))
+    value = _bounded(moved)
+    beyond = value.is_null() & found.cell.value.is_not_null()
+    return replace(found, cell=replace(found.cell, value=value, bad=found.cell.bad | beyond))
 
 
 def _is_number(raw: Raw, column: str, unit: TimeUnit | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ __all__ = ["caption", "filters", "is_relative", "period", "rows", "trace_name"]
 NAME_LENGTH = 48
 MAX_NAMES = 2
 _SINGLE = {"models": "model", "users": "user", "endpoints": "endpoint"}
+_DESCRIPTOR = re.compile(r"/dev/fd/\d+|/proc/(?:self|\d+)/fd/\d+")
+"""What a shell puts in the place of <(...): a number alone would name nothing."""
 DATES_FROM, MINUTES_FROM = 14 * 86_400, 6 * 3_600
 """A period of so many seconds is named by its dates alone; by minutes; a shorter one to the second."""
 
@@ -75,6 +78,8 @@ def caption(result: Result) -> str:
 
 
 def _last_part(source: str) -> str:
+    if _DESCRIPTOR.fullmatch(source):
+        return source
     name = source.replace("\\", "/").rstrip("/").rpartition("/")[2]
     return {"-": "standard input"}.get(name, name or source)
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from llmtrace.errors import OutputError
+from llmtrace.wording import either
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +49,7 @@ def check_free(paths: Iterable[Path], *, force: bool) -> None:
     if taken:
         others = f" (and {len(taken) - 1} more)" if len(taken) > 1 else ""
         hint = "Name another folder." if force else "Name another folder, or replace files with --force."
-        raise OutputError(f"{taken[0]}{others} exists already", hint)
+        raise OutputError(f"{taken[0]}{others} {either(len(taken), 'exists', 'exist')} already", hint)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import shutil
+import warnings
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -20,10 +21,11 @@ from llmtrace.report import figures, files
 from llmtrace.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     import polars as pl
+    from matplotlib.figure import Figure
 
     from llmtrace.result import Result
 
@@ -35,6 +37,27 @@ ONE_TABLE = frozenset({"table", "csv", "markdown"})
 """The formats that can show one table alone."""
 NARROWEST, USUAL = 40, 100
 """A table is laid out for so many columns at least, and for so many where no terminal says how many it has."""
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "stats": ("rates", "endpoints", "streaming", "hour_of_week", "lengths", "lengths_by_model", "length_cdf"),
+    "burstiness": ("by_key", "by_hour", "dispersion", "cv_windows", "fits", "survival"),
+    "reuse-time": ("anchors", "coverage", "by_month", "by_model"),
+    "hit-dist": ("by_input_length", "histogram", "cdf", "by_model", "by_user", "user_grid", "ttft_by_hit", "ttft_saved"),
+    "evolution": ("active", "model_share", "tokens_by_month", "cohorts", "retention", "switching", "transitions", "drift"),
+    "latency": (
+        *("latencies", "cdf", "by_model", "over_time", "duration_grid", "ttft_grid"),
+        *("load", "load_ttft", "load_decode"),
+    ),
+    "popularity": ("models", "users", "concentration", "zipf", "rank_frequency", "user_breadth", "user_lengths"),
+    "balance": (
+        *("load", "load_by_minute", "by_model", "instances", "replication_by_load", "replication_by_window"),
+        *("regimes", "regime_users", "load_ttft", "load_decode", "latencies"),
+    ),
+    "sessions": ("turns", "lengths", "gaps", "by_model", "lengths_by_model", "gaps_by_model", "quality", "sensitivity"),
+    "cache": ("curve", "by_capacity", "lru_curve", "histogram", "by_gap", "reuse_skew"),
+    "route": ("tradeoff", "largest", "load"),
+    "check": ("problems", "columns", "commands", "gaps"),
+}
+"""The tables that a command always has, whatever its options; known here so that files in the way are found before the work."""
 ENCODING = "utf-8"
 ESCAPE = "backslashreplace"
 """What is not Unicode (a file name from another encoding) is written as an escape, which in JSON is valid."""
@@ -64,7 +87,7 @@ class Output:
 def check(output: Output, command: str | None = None) -> None:
     """Find what would keep a result from being written, before the work that makes it.
 
-    With the `command` known, figures of an earlier run that are in the way are found too.
+    With the `command` known, tables and figures of an earlier run that are in the way are found too.
 
     Raises:
         UsageError: if a format is unknown or the options do not go together.
@@ -88,7 +111,7 @@ def write(result: Result, output: Output, stdout: BinaryIO | TextIO, log: Callab
     """Write the files, print the result, and return the files' paths.
 
     Files first, so that a reader of standard output who closes it early does not lose them. `log` hears where they are, and
-    which figures have no data.
+    which figures have no data, once all is done: of what fails, the error alone is told.
 
     Raises:
         UsageError: if the options do not go together, or there is no such table.
@@ -97,16 +120,18 @@ def write(result: Result, output: Output, stdout: BinaryIO | TextIO, log: Callab
     """
     check(output, result.command)
     text = _text(result, output, stdout)
-    contents = dict(_contents(result, output, log))
+    told: list[str] = []
+    contents = dict(_contents(result, output, told.append))
     files.check_free(contents, force=output.force)
     with files.staged() as add:
         for path, content in contents.items():
             add(path, content())
         # Another run may have written there in the meantime.
         files.check_free(contents, force=output.force)
-    for folder, count in Counter(path.parent for path in contents).items():
-        log(f"Wrote {counted(count, 'file')} to {folder}")
     _print(text, stdout)
+    written = Counter(path.parent for path in contents)
+    for sentence in (*told, *(f"Wrote {counted(count, 'file')} to {folder}" for folder, count in written.items())):
+        log(sentence)
     return list(contents)
 
 
@@ -122,6 +147,9 @@ def _figure_folder(output: Output) -> Path | None:
 def _certain(output: Output, command: str | None) -> list[Path]:
     """The files whose names are known before the result is."""
     paths = [] if output.output is None else [output.output / "result.json"]
+    if output.output is not None and command is not None:
+        ending = _ending(output.format)
+        paths += [output.output / f"{name}{ending}" for name in TABLES.get(command, ())]
     folder = _figure_folder(output)
     if folder is not None and command is not None:
         paths += [folder / f"{name}.{output.figure_format}" for name in figures.names(command)]
@@ -141,18 +169,33 @@ def _contents(result: Result, output: Output, log: Callable[[str], None]) -> Ite
         return
     if not figures.names(result.command) and output.figures is not None:
         log(f"{result.command} has no figures")
+    for name, figure in figures.figures(result, log):
+        yield folder / f"{name}.{output.figure_format}", partial(_drawn, name, figure, output.figure_format, log)
+
+
+def _drawn(name: str, figure: Figure, file_format: str, log: Callable[[str], None]) -> bytes:
+    """A figure as a file; `log` hears what matplotlib warns of, without the lines of source that warnings show."""
     from llmtrace.report import style
 
-    for name, figure in figures.figures(result, log):
-        yield folder / f"{name}.{output.figure_format}", partial(style.save, figure, output.figure_format)
+    with warnings.catch_warnings(record=True) as told:
+        content = style.save(figure, file_format)
+    for warning in told:
+        log(f"Figure {name} may be hard to read: {warning.message}")
+    return content
+
+
+def _ending(file_format: str) -> str:
+    """What the name of a table's file ends in."""
+    return ".parquet" if file_format == "parquet" else ".csv"
 
 
 def _table_file(folder: Path, name: str, table: pl.DataFrame, file_format: str) -> tuple[Path, Callable[[], bytes]]:
     from llmtrace.report import csv, parquet
 
+    path = folder / f"{name}{_ending(file_format)}"
     if file_format == "parquet":
-        return folder / f"{name}.parquet", lambda: parquet.dumps(table)
-    return folder / f"{name}.csv", lambda: csv.dumps(table).encode(ENCODING, ESCAPE)
+        return path, lambda: parquet.dumps(table)
+    return path, lambda: csv.dumps(table).encode(ENCODING, ESCAPE)
 
 
 def _text(result: Result, output: Output, stdout: BinaryIO | TextIO) -> str:

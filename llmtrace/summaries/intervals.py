@@ -44,9 +44,11 @@ class Interval:
         >>> Interval.parse("15m").seconds
         900.0
         """
-        found = re.fullmatch(r"([0-9]{1,12})([smhdw])", text)
+        found = re.fullmatch(r"([0-9]{1,1000})([smhdw])", text)
         width_us = int(found[1]) * _UNITS_US[found[2]] if found else 0
-        if not 0 < width_us <= _LONGEST_US:
+        if width_us > _LONGEST_US:
+            raise UsageError(f"{option} {text}: too long", "Give 52000w at most: a whole number and one of s, m, h, d, w.")
+        if not width_us:
             raise UsageError(
                 f"{option} {text}: not a length of time",
                 "Give a whole number and a unit, one of s, m, h, d, w, as in 15m, 1h or 1d.",

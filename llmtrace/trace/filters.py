@@ -29,6 +29,10 @@ _ROW_BY_ROW = re.compile(
 _LONGEST = 5_000
 """Characters up to which a predicate with other functions is looked at part by part."""
 _STRINGS = re.compile(r"('(?:[^']|'')*'|\"[^\"]*\")")
+_QUERY = re.compile(r"\b(?:select|read_\w+)\b", re.IGNORECASE)
+_FROM_A_FILE = re.compile(r"\bfrom\b.*\bread_(?:csv|ipc|(?:nd)?json|parquet)\b", re.IGNORECASE | re.DOTALL)
+_TIME_WITH_TEXT = "'date/datetime/time' to a string"
+"""In what Polars says of a time that is compared with text."""
 
 
 @dataclass(frozen=True)
@@ -139,16 +143,20 @@ def _unreadable(option: str, text: str) -> UsageError:
 def _parsed(where: str) -> pl.Expr:
     # `user` is a reserved word of SQL and a column of ours: outside quotes it always means the column.
     pieces = _STRINGS.split(where)
+    # Polars opens the files that a query names as soon as it parses it; quotes in a comment can hide one from us.
+    if _QUERY.search(" ".join(pieces[::2])) or _FROM_A_FILE.search(where):
+        raise UsageError(f"--where {where}: a query within it is not a test of one request", _WHERE_HINT)
     quoted = [
         piece if index % 2 else re.sub(r"\buser\b", '"user"', piece, flags=re.IGNORECASE) for index, piece in enumerate(pieces)
     ]
     try:
         return pl.sql_expr("".join(quoted))
     except pl.exceptions.PolarsError as error:
-        raise UsageError(f"--where {where}: {_first_line(error)}", _WHERE_HINT) from None
+        raise _refused(where, error) from None
 
 
 _WHERE_HINT = "Give a SQL predicate on canonical columns, as in --where \"input_tokens > 1000 AND model LIKE 'org/%'\"."
+_TIME_HINT = "Write it as a time, as in --where \"timestamp > timestamp '2025-04-11 12:00:00'\"."
 
 
 def _check_where(where: str, available: Sequence[str]) -> None:
@@ -169,7 +177,14 @@ def _check_where(where: str, available: Sequence[str]) -> None:
             raise UsageError(f"--where {where}: gives {dtype}, not true or false", _WHERE_HINT)
         nothing.filter(expression)
     except pl.exceptions.PolarsError as error:
-        raise UsageError(f"--where {where}: {_first_line(error)}", _WHERE_HINT) from None
+        raise _refused(where, error) from None
+
+
+def _refused(where: str, error: Exception) -> UsageError:
+    said = str(error).strip().splitlines()[0]
+    if _TIME_WITH_TEXT in said:
+        return UsageError(f"--where {where}: compares a time with text", _TIME_HINT)
+    return UsageError(f"--where {where}: {said}", _WHERE_HINT)
 
 
 def _sees_other_rows(expression: pl.Expr, nothing: pl.DataFrame) -> bool:
@@ -187,7 +202,3 @@ def _sees_other_rows(expression: pl.Expr, nothing: pl.DataFrame) -> bool:
         raise UsageError("--where is too long to be looked through for aggregates", _WHERE_HINT)
     makes_a_row = bool(expression.meta.root_names() or "len()" in printed) and nothing.select(expression).height > 0
     return makes_a_row or any(_sees_other_rows(inner, nothing) for inner in expression.meta.pop(schema=nothing.schema))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

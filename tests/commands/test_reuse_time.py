@@ -63,7 +63,7 @@ def test_a_trace_without_any_key_is_told_so(tmp_path: Path, capsys: Capture) -> 
     path = tmp_path / "bare.csv"
     path.write_text("timestamp,input_tokens,output_tokens\n1700000000,1,1\n")
     assert main(["reuse-time", str(path)]) == 4
-    assert "'user', 'model'\n  It has no column that a key can be made of. Or name" in capsys.readouterr().err
+    assert "'user', 'model'\n  No column is recognised that a key can be made of: if" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

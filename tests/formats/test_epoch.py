@@ -113,3 +113,28 @@ def test_the_option_takes_iso_times(text: str | None, moment: datetime | None) -
 def test_the_option_takes_nothing_else(text: str) -> None:
     with pytest.raises(UsageError, match="not a time"):
         _ = Reading([], epoch=text).began
+
+
+@pytest.mark.parametrize("text", ["0001-01-01", "1677-12-31", "2262-01-01", "9999-12-31", "2261-12-31T23:00:00-02:00"])
+def test_the_option_takes_only_years_in_which_times_may_lie(text: str) -> None:
+    with pytest.raises(UsageError, match=f"--epoch {text}: times lie in the years 1678 to 2261"):
+        _ = Reading([], epoch=text).began
+
+
+@pytest.mark.parametrize("kind", ["numbers.csv", "numbers.parquet", "times.parquet"])
+def test_a_time_that_passes_the_end_is_none(tmp_path: Path, kind: str) -> None:
+    path, late = tmp_path / kind, 2 * 365 * 86_400
+    arrivals = pl.Series("arrival_s", [0, 60, late])
+    frame = pl.DataFrame([arrivals]).with_columns(pl.lit(1).alias("input_tokens"), pl.lit(1).alias("output_tokens"))
+    if kind.startswith("times"):
+        since_zero = [ZERO, ZERO + timedelta(minutes=1), ZERO + timedelta(seconds=late)]
+        frame = frame.with_columns(pl.Series("arrival_s", since_zero, pl.Datetime("us")))
+    frame.write_csv(path) if kind.endswith("csv") else frame.write_parquet(path)
+    epoch = datetime(2260, 6, 1)
+    options = ReadOptions({"timestamp": "arrival_s"}, epoch=epoch)
+    trace = survey(open_trace(str(path), options=options))
+    [part] = trace.parts()
+    kept = part.frame({"timestamp"}).collect()["timestamp"].to_list()
+    counts = part.intake({"timestamp"}).collect().row(0, named=True)
+    assert kept == [epoch, epoch + timedelta(minutes=1)]
+    assert (counts["rows"], counts["no_timestamp"], counts["bad_timestamp"]) == (3, 1, 1)

@@ -392,6 +392,30 @@ def test_canonical_parquet_of_others_is_read_with_tolerance(tmp_path: Path, read
     assert trace.bad == {"input_tokens": 1, "output_tokens": 1}
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_canonical_statuses_of_others_are_words_as_well_as_codes(tmp_path: Path, read: ReadTrace, kind: str) -> None:
+    path = tmp_path / f"t.{kind}"
+    rows = {"timestamp": ["2025-01-01T00:00:00Z"] * 6, "input_tokens": [1] * 6, "output_tokens": [1] * 6}
+    statuses = ["200", "Success", "completed", "ok", "500", None]
+    frame = pl.DataFrame({**rows, "status": statuses})
+    getattr(frame, {"csv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[kind])(path)
+    trace = read(path)
+    assert trace.reading.layout == "canonical"
+    assert trace.column("status") == ["ok", "ok", "ok", "ok", "500", None]
+
+
+def test_canonical_statuses_that_are_numbers(tmp_path: Path, read: ReadTrace) -> None:
+    path = tmp_path / "t.parquet"
+    CANONICAL.with_columns(status=pl.Series([200, 503])).write_parquet(path)
+    assert read(path).column("status") == ["ok", "503"]
+
+
+def test_canonical_statuses_of_ours_stay(tmp_path: Path, read: ReadTrace) -> None:
+    path = tmp_path / "t.parquet"
+    CANONICAL.with_columns(status=pl.Series(["200", "ok"])).write_parquet(path, metadata=OURS)
+    assert read(path).column("status") == ["200", "ok"]
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_canonical_text_equals_canonical_parquet(tmp_path: Path, read: ReadTrace, kind: str) -> None:
     expected = CANONICAL.with_columns(request_id=pl.Series(["a", None]), session=pl.Series(["s", None]))

@@ -22,6 +22,8 @@ def result(scalars: dict[str, Any] | None = None, **provenance: object) -> Resul
         (["/data/a.csv"], "a.csv"),
         (["C:\\data\\a.csv"], "a.csv"),
         (["s3://bucket/traces/2025/"], "2025"),
+        (["/dev/fd/63"], "/dev/fd/63"),
+        (["/proc/self/fd/63"], "/proc/self/fd/63"),
         (["a.csv", "b.csv", "c.csv", "d.csv"], "a.csv, b.csv, 2 more"),
         (["x" * 60], "x" * 24 + "…" + "x" * 23),
     ],

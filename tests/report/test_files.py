@@ -170,7 +170,7 @@ def test_taken_paths(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     files.check_free([tmp_path / "c"], force=False)
     files.check_free([tmp_path / "a", tmp_path / "link"], force=True)
-    with pytest.raises(OutputError, match=r"a \(and 1 more\) exists already") as caught:
+    with pytest.raises(OutputError, match=r"a \(and 1 more\) exist already") as caught:
         files.check_free([tmp_path / "c", tmp_path / "a", tmp_path / "b"], force=False)
     assert "--force" in caught.value.hint
     with pytest.raises(OutputError, match="link exists already"):

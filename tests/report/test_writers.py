@@ -6,12 +6,15 @@ import csv
 import errno
 import io
 import json
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
+from llmtrace.cli import main
 from llmtrace.errors import LlmtraceError, OutputError, UsageError
 from llmtrace.report import table, writers
 from llmtrace.report.json import dumps
@@ -32,6 +35,7 @@ SMALL = Result(
     notes=("A note.",),
     provenance={"sources": ["caf\udce9.csv"]},
 )
+YEAR = Path(__file__).parents[2] / "sample_traces" / "year"
 DRAWN_IN_AN_HOUR = ("requests", "tokens", "rates", "input_tokens_cdf", "output_tokens_cdf", "ratio_cdf")
 
 
@@ -165,6 +169,23 @@ def test_figures_have_their_own_folder_if_one_is_named(hour: Result, tmp_path: P
     assert not list((tmp_path / "out").glob("*.png"))
 
 
+def test_what_matplotlib_warns_of_is_said_without_source_lines(
+    hour: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def save(*_: object) -> bytes:
+        warnings.warn("no room", stacklevel=2)
+        return b"figure"
+
+    monkeypatch.setattr("llmtrace.report.style.save", save)
+    said = list[str]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        write(hour, Output(figures=tmp_path), io.StringIO(), said.append)
+    assert "Figure requests may be hard to read: no room" in said
+    assert capsys.readouterr().err == ""
+    assert (tmp_path / "requests.png").read_bytes() == b"figure"
+
+
 def test_a_command_without_figures_says_so_where_they_are_asked_for(tmp_path: Path) -> None:
     said: list[str] = []
     assert write(SMALL, Output(figures=tmp_path / "f"), io.StringIO(), said.append) == []
@@ -210,11 +231,38 @@ def test_files_of_an_earlier_run_are_told_before_the_work(hour: Result, tmp_path
     check(Output(figures=tmp_path), "check")
     check(Output(figures=tmp_path, figure_format="pdf"), "stats")
     check(Output(figures=tmp_path, force=True), "stats")
-    with pytest.raises(OutputError, match=r"requests\.png \(and 5 more\) exists already"):
+    with pytest.raises(OutputError, match=r"requests\.png \(and 5 more\) exist already"):
         check(Output(figures=tmp_path), "stats")
     (tmp_path / "result.json").touch()
     with pytest.raises(OutputError, match=r"result\.json exists already"):
         check(Output(output=tmp_path))
+
+
+@pytest.mark.parametrize(("file_format", "name"), [("table", "rates.csv"), ("parquet", "rates.parquet")])
+def test_a_table_of_an_earlier_run_is_told_before_the_work(tmp_path: Path, file_format: str, name: str) -> None:
+    (tmp_path / name).touch()
+    (tmp_path / "mine.csv").touch()
+    (tmp_path / "mine.parquet").touch()
+    output = Output(file_format, output=tmp_path)
+    check(Output("parquet" if file_format == "table" else "table", output=tmp_path), "stats")
+    check(replace(output, force=True), "stats")
+    with pytest.raises(OutputError, match=rf"{name} exists already"):
+        check(output, "stats")
+
+
+@pytest.mark.parametrize("command", writers.TABLES)
+def test_the_tables_that_a_command_always_has(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fleet = ["--instances", "2"] if command == "route" else []
+    assert main([command, str(YEAR), "--since", "360d", "--format", "json", "--quiet", *fleet]) == 0
+    assert set(json.loads(capsys.readouterr().out)["tables"]) == set(writers.TABLES[command])
+
+
+def test_of_what_fails_the_error_alone_is_told(hour: Result, tmp_path: Path) -> None:
+    said: list[str] = []
+    full = Broken(OSError(errno.ENOSPC, "No space left on device"))
+    with pytest.raises(OutputError):
+        write(hour, Output(output=tmp_path / "out"), full, said.append)
+    assert said == []
 
 
 def test_nothing_is_overwritten_without_force(hour: Result, tmp_path: Path) -> None:

@@ -29,6 +29,13 @@ def test_anything_else_is_a_usage_error_that_names_the_option(text: str) -> None
     assert "s, m, h, d, w" in caught.value.hint
 
 
+@pytest.mark.parametrize("text", ["52001w", "99999999999d", "9" * 400 + "s"])
+def test_a_width_beyond_a_thousand_years_is_too_long(text: str) -> None:
+    assert Interval.parse("52000w").seconds == 52_000 * 604_800
+    with pytest.raises(UsageError, match=f"--interval {text}: too long"):
+        Interval.parse(text)
+
+
 def test_the_error_names_the_option_that_was_given() -> None:
     with pytest.raises(UsageError, match="--window 5x"):
         Interval.parse("5x", "--window")

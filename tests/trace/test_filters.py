@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
 from llmtrace.errors import MissingColumnError, UsageError
 from llmtrace.trace.filters import Filters
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FIRST = datetime(2025, 4, 11, 4)
 COLUMNS = ("timestamp", "input_tokens", "output_tokens", "user", "model")
@@ -99,8 +103,13 @@ def test_user_means_the_column_although_sql_reserves_the_word(where: str) -> Non
         ("NULL", "says the same of every request"),
         ("", "unable to parse"),
         ("input_tokens + 1", "gives Int64, not true or false"),
-        ("timestamp > '2025-01-01'", "--where timestamp"),
+        ("timestamp > '2025-01-01'", "--where timestamp > '2025-01-01': compares a time with text"),
+        ("timestamp BETWEEN '2025-01-01' AND '2025-01-02'", "compares a time with text"),
         ("input_tokens IN (SELECT 1)", "a query within it"),
+        ("input_tokens NOT IN (select 1 from read_parquet('x'))", "a query within it"),
+        ("input_tokens IN (FROM read_csv('x'))", "a query within it"),
+        ("input_tokens IN (FROM \"read_csv\"('x'))", "a query within it"),
+        ("input_tokens IN (/*'*/ SELECT 1 FROM read_json('x') /*'*/)", "a query within it"),
         ("model ~ '('", "regex"),
         (" AND ".join(["input_tokens > 0"] * 1000) + " AND sum(input_tokens) > 1", "too long to be looked through"),
     ],
@@ -117,6 +126,8 @@ def test_what_is_no_predicate_is_refused(where: str, problem: str) -> None:
     [
         "input_tokens > 2 * 1000 AND model IN ('a', 'b')",
         "model LIKE 'len().over(%'",
+        "model = 'select 1' OR model = 'read_csv'",
+        "timestamp > timestamp '2025-04-11 12:00:00'",
         "model ~ '^a' OR input_tokens BETWEEN 1 AND 2",
         "CASE WHEN input_tokens > 1 THEN true ELSE model IS NULL END",
         "greatest(input_tokens, output_tokens, 5) > 2",
@@ -128,6 +139,20 @@ def test_what_is_no_predicate_is_refused(where: str, problem: str) -> None:
 )
 def test_what_looks_at_one_row_is_a_predicate(where: str) -> None:
     Filters(where=where).check(COLUMNS)
+
+
+def test_a_predicate_opens_no_file(tmp_path: Path) -> None:
+    pl.DataFrame({"input_tokens": [1]}).write_parquet(tmp_path / "x")
+    where = "input_tokens NOT IN (SELECT input_tokens FROM read_parquet('PATH'))".replace("PATH", str(tmp_path / "x"))
+    for ask in (Filters(where=where).columns, Filters(where=where).predicate):
+        with pytest.raises(UsageError, match="a query within it"):
+            ask()
+
+
+def test_a_time_compared_with_text_is_told_how_a_time_is_written() -> None:
+    with pytest.raises(UsageError) as caught:
+        Filters(where="timestamp > '2025-04-11 12:00:00'").check(COLUMNS)
+    Filters(where=caught.value.hint.partition('"')[2].rpartition('"')[0]).check(COLUMNS)
 
 
 def test_durations_without_end_reach_the_end_of_time() -> None:
