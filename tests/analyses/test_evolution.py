@@ -94,6 +94,16 @@ def total(rows: Sequence[Row], columns: Sequence[str], frame: pl.DataFrame) -> i
     return sum(values) if values or (ever and not rows) else None
 
 
+def partial_of(frame: pl.DataFrame, periods: Iterable[datetime], interval: str = "month") -> dict[datetime, bool]:
+    """Which periods lie for less than 95 % between the first and the last request."""
+    first, last = frame["timestamp"].min(), frame["timestamp"].max()
+    shares = {}
+    for start in periods:
+        end = next_start(start, interval)
+        shares[start] = (min(end, last) - max(start, first)) / (end - start)  # type: ignore[type-var, operator]
+    return {start: share < 0.95 for start, share in shares.items()}
+
+
 def about(value: float | None, rel: float = LOOSE) -> object:
     return None if value is None else pytest.approx(value, rel=rel, abs=LOOSE)
 
@@ -206,8 +216,7 @@ def test_cohorts_are_those_of_a_loop_over_users(measured: Measured, frame: pl.Da
 @given(frame=REQUESTS, cuts=CUTS)
 def test_retention_is_that_of_a_loop_over_cohorts(measured: Measured, frame: pl.DataFrame, cuts: list[int]) -> None:
     periods = cut(frame)
-    came = first_in(periods, "user")
-    expected = []
+    came, partial, expected = first_in(periods, "user"), partial_of(frame, periods), []
     for cohort in sorted(set(came.values())):
         members = {user for user, start in came.items() if start == cohort}
         for age, start in enumerate(start for start in periods if start >= cohort):
@@ -215,8 +224,8 @@ def test_retention_is_that_of_a_loop_over_cohorts(measured: Measured, frame: pl.
             named = sum(row["user"] is not None for row in periods[start])
             users = len({row["user"] for row in mine})
             ratios = about(users / len(members)), about(len(mine) / named if named else None)
-            expected.append((cohort, start, age, len(members), users, ratios[0], len(mine), ratios[1]))
-    assert measure(measured, frame, cuts).tables["retention"].drop("partial").rows() == expected
+            expected.append((cohort, start, age, len(members), users, ratios[0], len(mine), ratios[1], partial[start]))
+    assert measure(measured, frame, cuts).tables["retention"].rows() == expected
 
 
 @given(frame=REQUESTS, cuts=CUTS, top=st.integers(1, 4))
@@ -231,7 +240,7 @@ def test_switching_and_transitions_are_those_of_a_loop(
     counts = Counter(model for model in frame["model"] if model is not None)
     busiest = [*sorted(counts, key=lambda model: (-counts[model], model))[:top], "Others"]
     turned: defaultdict[tuple[int, int], list[bool]] = defaultdict(list)
-    expected, starts = [], list(periods)
+    expected, starts, partial = [], list(periods), partial_of(frame, periods)
     for before, after in pairwise(starts):
         both = [
             (mains[before][user], model) for user, model in mains[after].items() if model is not None and mains[before].get(user)
@@ -240,9 +249,10 @@ def test_switching_and_transitions_are_those_of_a_loop(
             places = [busiest.index(str(model)) if model in busiest else len(busiest) - 1 for model in (one, other)]
             turned[places[0], places[1]].append(one != other)
         switched = sum(one != other for one, other in both)
-        expected.append((after, len(both), switched, about(switched / len(both) if both else None)))
+        ratio = about(switched / len(both) if both else None)
+        expected.append((after, len(both), switched, ratio, partial[before] or partial[after]))
     result = measure(measured, frame, cuts, Evolution("month", top))
-    assert result.tables["switching"].drop("partial").rows() == expected
+    assert result.tables["switching"].rows() == expected
     leaving = Counter(one for (one, _), moves in turned.items() for _ in moves)
     assert result.tables["transitions"].rows() == [
         (busiest[one], busiest[other], len(moves), sum(moves), about(len(moves) / leaving[one]))

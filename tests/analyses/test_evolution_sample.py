@@ -121,6 +121,11 @@ def test_the_first_and_the_last_month_are_partial(sample: Result, database: Data
     for table in ("active", "tokens_by_month", "cohorts"):
         assert sample.tables[table]["partial"].to_list() == [True, *[False] * 11, True]
     assert sample.scalars["partial_periods"] == 2
+    first, last = sample.tables["active"]["time"].to_list()[:: len(sample.tables["active"]) - 1]
+    for table in ("model_share", "retention"):
+        rows = sample.tables[table].select("time", "partial").rows()
+        assert all(partial == (time in {first, last}) for time, partial in rows)
+    assert sample.tables["switching"]["partial"].to_list() == [True, *[False] * 10, True]
 
 
 def test_the_mix_of_models(sample: Result, database: Database) -> None:
