@@ -192,6 +192,19 @@ def test_a_model_has_one_name() -> None:
     assert pairs("names.csv", twice[1:]) == (("b", "y"), ("a", "z"))
 
 
+@pytest.mark.parametrize(("tokens", "eligible"), [(1, 0), (2, 1)])
+def test_cohorts_are_of_users_whose_medians_are_above_one(measured: Measured, tokens: int, eligible: int) -> None:
+    hours = [datetime(2025, 4, 1, hour) for hour in range(11)]
+    frame = requests([(hour, "u", "m") for hour in hours], input_tokens=tokens)
+    assert measured(Evolution("month"), frame).tables["cohorts"].select("users", "eligible_users").rows() == [(1, eligible)]
+
+
+def test_nobody_switches_from_a_model_that_is_not_known(measured: Measured) -> None:
+    months = [datetime(2025, month, 1) for month in (4, 5, 6)]
+    frame = requests([(month, "u", model) for month, model in zip(months, [None, "m", None], strict=True)])
+    assert measured(Evolution("month"), frame).tables["switching"].select("users", "switched_users").rows() == [(0, 0)] * 2
+
+
 def test_merged_names_are_one_model_in_every_table(measured: Measured) -> None:
     days = [datetime(2025, 4, 1) + timedelta(days=20 * step) for step in range(6)]
     frame = requests([(day, "u1", name) for day, name in zip(days, ["R1-TEE", "R1", "id-1", "r1", "V3", "R1-tee"], strict=True)])
