@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -187,9 +186,11 @@ def _write_json(path: Path, told: dict[str, Any], *, force: bool) -> None:
     Raises:
         OutputError: if it cannot be written.
     """
+    from llmtrace.trace.store import hidden_folder
+
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent) as folder:
-            written = Path(folder) / "written"
+        with hidden_folder(path, "tmp") as folder:
+            written = folder / "written"
             written.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
             if path.exists() and not force:
                 raise OutputError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from llmtrace.engine.ordered import in_order
 from llmtrace.errors import UsageError
 from llmtrace.trace import MAX_TEXT_ROWS, open_trace
 from llmtrace.trace.part import canonical
-from llmtrace.trace.store import Footer, Store, refuse_existing
+from llmtrace.trace.store import Footer, Store, hidden_folder, refuse_existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +53,9 @@ def convert(
     refuse_existing(destination, force=force)
     if not any(_long_text(trace, index) for index in range(len(trace.opened))):
         return _write(trace, destination, partition, force=force, progress=progress)
-    with tempfile.TemporaryDirectory(prefix=f".{destination.name}.", suffix=".staged", dir=_parent(destination)) as folder:
-        staged = _stage(trace, Path(folder))
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    with hidden_folder(destination, "staged") as folder:
+        staged = _stage(trace, folder)
         return _write(staged, destination, partition, force=force, progress=progress)
 
 
@@ -97,11 +97,6 @@ def refuse_itself(trace: Trace, destination: Path) -> None:
 def _long_text(trace: Trace, index: int) -> bool:
     source = trace.opened[index].source
     return source.kind != "parquet" and (source.estimated_rows() or 0) > MAX_TEXT_ROWS
-
-
-def _parent(destination: Path) -> Path:
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    return destination.parent
 
 
 def _stage(trace: Trace, folder: Path) -> Trace:

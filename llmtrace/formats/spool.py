@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import secrets
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -57,11 +58,13 @@ def _room_for(name: str) -> Iterator[None]:
 @functools.cache
 def _folder() -> Path:
     """The folder of this process, and of no other: a child that inherits it must not remove it."""
-    folder, owner = Path(tempfile.mkdtemp(prefix="llmtrace-")), os.getpid()
+    folder, owner = Path(tempfile.gettempdir()) / f"llmtrace-{secrets.token_hex(8)}", os.getpid()
 
     def remove() -> None:
         if os.getpid() == owner:
             shutil.rmtree(folder, ignore_errors=True)
 
+    # Before it is there: an interruption in between leaves none.
     atexit.register(remove)
+    folder.mkdir(mode=0o700)
     return folder

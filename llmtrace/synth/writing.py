@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import tempfile
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, time
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias, cast
 
 import pyarrow.parquet as pq
@@ -16,10 +14,11 @@ from llmtrace.errors import OutputError, UsageError
 from llmtrace.synth.dressing import frame_of
 from llmtrace.synth.frames import tables
 from llmtrace.synth.layouts import LAYOUTS
-from llmtrace.trace.store import ROW_GROUP_ROWS, Footer, Store, kind_of, refuse_existing
+from llmtrace.trace.store import ROW_GROUP_ROWS, Footer, Store, hidden_folder, kind_of, refuse_existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     import polars as pl
     import pyarrow as pa
@@ -120,8 +119,8 @@ def _foreign_file(destination: Path, layout: Layout, start: datetime, *, force: 
         raise OutputError(f"{destination} is a folder", f"The layout {layout.name} is one file: give a name for it.")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{destination.name}.", suffix=".tmp", dir=destination.parent) as folder:
-            written = Path(folder) / "written"
+        with hidden_folder(destination, "tmp") as folder:
+            written = folder / "written"
             with (
                 _opened(written, packed=destination.suffix == ".gz") as file,
                 closing(_Parquet(file) if layout.kind == "parquet" else _Text(file, layout)) as sheet,

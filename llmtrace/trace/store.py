@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
-import tempfile
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from llmtrace.formats.layout import Clock
 
-__all__ = ["PARTITIONS", "Footer", "Partition", "Store", "kind_of", "refuse_existing"]
+__all__ = ["PARTITIONS", "Footer", "Partition", "Store", "hidden_folder", "kind_of", "refuse_existing"]
 
 Partition: TypeAlias = Literal["day", "month", "none"]
 PARTITIONS: tuple[Partition, ...] = ("day", "month", "none")
@@ -96,7 +97,7 @@ class Store:
         self._single = destination.suffix == ".parquet"
         self._partition: Partition = "none" if self._single else partition
         self._footer = footer
-        self._folder = Path()
+        self._folder, self._undo = Path(), ExitStack()
         self._open: tuple[str, pq.ParquetWriter] | None = None
         self.rows = 0
 
@@ -108,12 +109,10 @@ class Store:
         """
         try:
             self._destination.parent.mkdir(parents=True, exist_ok=True)
-            self._folder = Path(
-                tempfile.mkdtemp(prefix=f".{self._destination.name}.", suffix=".tmp", dir=self._destination.parent)
-            )
+            self._folder = self._undo.enter_context(hidden_folder(self._destination, "tmp"))
+            self._folder.chmod(0o755)
         except OSError as error:
             raise _unwritable(self._destination, error) from None
-        self._folder.chmod(0o755)
         return self
 
     def append(self, frame: pl.DataFrame | pa.Table) -> None:
@@ -142,7 +141,7 @@ class Store:
             if kind is None:
                 raise _unwritable(self._destination, problem) from None
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._undo.close()
 
     def _by_partition(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         """The table cut where the partition changes, without a copy."""
@@ -214,17 +213,40 @@ class Store:
 
     def _exchange(self, made: Path) -> None:
         """Put what was made in the place of a folder, which comes back if that fails."""
-        aside = Path(tempfile.mkdtemp(prefix=f".{self._destination.name}.", suffix=".old", dir=self._destination.parent))
+        aside = _hidden(self._destination, "old")
         old = aside / "replaced"
         try:
+            aside.mkdir()
             self._destination.rename(old)
             made.rename(self._destination)
         except BaseException:
             if old.exists():
                 old.rename(self._destination)
-            aside.rmdir()
+            with suppress(OSError):
+                aside.rmdir()
             raise
         shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def hidden_folder(path: Path, ending: str) -> Iterator[Path]:
+    """A folder beside a path for nobody else, which goes with all in it at the end; whenever it is interrupted, none is left.
+
+    What the standard library has for it leaves a folder where Ctrl-C comes when it has made one and not yet said so.
+
+    Raises:
+        OSError: if it cannot be made.
+    """
+    folder = _hidden(path, ending)
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hidden(path: Path, ending: str) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{ending}")
 
 
 def _is_text(kind: pa.DataType) -> bool:
