@@ -69,19 +69,19 @@ def by_model(found: Tallies, models: int, percent: int) -> pl.DataFrame:
     return pl.DataFrame({"pairs": counts, "met": met, "most": most, "needed": needed})
 
 
-def by_user(found: Tallies, ranks: Integers | None = None) -> pl.DataFrame:
+def by_user(found: Tallies, ranks: Integers) -> pl.DataFrame:
     """What each user turns to, one row per user.
 
     Args:
         found: the models that users turn to.
-        ranks: of models with as many requests of a user the one of the lowest rank counts; the one met first if not given.
+        ranks: of models with as many requests of a user the one of the lowest rank counts, and of equal ranks the one met first.
 
     Returns:
         `pairs` (models), `met` (requests to them), `inner` (the place of the model with most requests; null where there is none)
         and `most` (its requests).
     """
     counts, cells, requests = _unpacked(found)
-    met, best, most = _by_user(counts, cells, requests, np.zeros(found.width, np.int64) if ranks is None else ranks)
+    met, best, most = _by_user(counts, cells, requests, ranks)
     places = pl.Series(best, dtype=pl.Int64).set(pl.Series(counts == 0), None)
     return pl.DataFrame({"pairs": counts, "met": met, "inner": places, "most": most})
 

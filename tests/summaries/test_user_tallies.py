@@ -89,7 +89,9 @@ def test_models_have_their_users_and_users_their_models(rows: Rows, percent: int
         counts = sorted(Counter(row for row in known if row[1] == model).values(), reverse=True)
         enough = [count for count in range(len(counts) + 1) if 100 * sum(counts[:count]) >= percent * sum(counts)]
         assert found == (len(counts), sum(counts), max(counts, default=0), enough[0])
-    for user, (pairs, requests, place, most) in zip(users, user_tallies.by_user(met).rows(), strict=True):
+    for user, (pairs, requests, place, most) in zip(
+        users, user_tallies.by_user(met, np.zeros(met.width, np.int64)).rows(), strict=True
+    ):
         own = Counter(row[1] for row in known if row[0] == user)
         assert (pairs, requests, most) == (len(own), own.total(), max(own.values(), default=0))
         # `most_common` has of equal counts the one first met.
@@ -114,6 +116,9 @@ def test_counts_beyond_a_tally_are_put_together_again() -> None:
     rows = [(3, 5, 1, 1)] * many + [(3, 2, 1, 1), (7, 5, 1, 1)]
     users, models, met, _ = together([rows, rows])
     assert met.sizes.tolist() == [-(-2 * many // MOST_COUNT) + 1, 1]
-    assert user_tallies.by_user(met).rows() == [(2, 2 * many + 2, models.index(5), 2 * many), (1, 2, models.index(5), 2)]
+    assert user_tallies.by_user(met, np.zeros(met.width, np.int64)).rows() == [
+        (2, 2 * many + 2, models.index(5), 2 * many),
+        (1, 2, models.index(5), 2),
+    ]
     assert user_tallies.by_model(met, len(models), 90).rows() == [(1, 2, 2, 1), (2, 2 * many + 2, 2 * many, 1)]
     assert users == [3, 7]
