@@ -20,6 +20,8 @@ __all__ = ["Progress", "ahead", "read"]
 Progress: TypeAlias = "Callable[[int, int], None]"
 """Takes the rows done and the rows in total."""
 _Outcome = TypeVar("_Outcome")
+_CHUNK_ROWS = 1 << 14
+"""Chunks of fewer rows cost more than to put them together."""
 
 
 def read(part: Part, columns: Collection[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -34,9 +36,14 @@ def read(part: Part, columns: Collection[str]) -> tuple[pl.DataFrame, pl.DataFra
     # Flags of so few rows are added up sooner than they are handed to other threads.
     counts = part.count(raw, columns).collect(engine="in-memory")
     with applied(part):
-        frame = part.keep(raw, columns, within_input=not counts["cached_above_input"].item()).collect()
+        frame = _joined(part.keep(raw, columns, within_input=not counts["cached_above_input"].item()).collect())
     bounded(part, frame)
     return frame, counts
+
+
+def _joined(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same rows in fewer chunks, if these are of few rows, as those of many small files are."""
+    return frame.rechunk() if frame.n_chunks() * _CHUNK_ROWS > frame.height else frame
 
 
 def ahead(

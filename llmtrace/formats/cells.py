@@ -7,9 +7,10 @@ read, and where it is missing rather than unreadable. Text costs one parse where
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, cast
 
 import polars as pl
 
@@ -36,6 +37,8 @@ __all__ = [
     "text",
     "unreadable",
 ]
+
+_Takes = ParamSpec("_Takes")
 
 MISSING = ("", "-", "null", "none", "na", "n/a", "nan", "\\n")
 """What stands for "no number", in lower case and without the spaces around it."""
@@ -69,6 +72,12 @@ _LARGEST = sys.float_info.max
 _SEED = 0
 
 
+def _kept(make: Callable[_Takes, Cell]) -> Callable[_Takes, Cell]:
+    """Keep what is made for a column: thousands of files have the same ones, and expressions take long to put together."""
+    return cast("Callable[_Takes, Cell]", functools.lru_cache(maxsize=1 << 10)(make))
+
+
+@_kept
 def count(column: str, dtype: pl.DataType, *, decimal_comma: bool = False) -> Cell:
     """A whole number of tokens as Int64: `63`, `63.0`, ` 12 `, `1,234`; -1 and the markers of `MISSING` are missing.
 
@@ -111,6 +120,7 @@ def position(column: str, dtype: pl.DataType, *, first: int = 0) -> Cell:
     return Cell(pl.when(value >= 0).then(value), cell.bad, cell.sources)
 
 
+@_kept
 def seconds(column: str, dtype: pl.DataType, *, unit: TimeUnit = "s", decimal_comma: bool = False) -> Cell:
     """A length of time in seconds as Float64, from a bare number in `unit` or a Duration; negative and infinite ones are bad.
 
@@ -161,6 +171,7 @@ def flag(column: str, dtype: pl.DataType) -> Cell:
     return Cell(value, unreadable(column, dtype, value), (column,))
 
 
+@_kept
 def text(column: str, dtype: pl.DataType, *, written: bool = True) -> Cell:
     """An id or a name as String; the empty one is missing, one with bytes that are no UTF-8 is bad.
 

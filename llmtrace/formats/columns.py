@@ -68,6 +68,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^0-9a-z.]+", "", name.lower())
 
 
+@functools.cache
 def unit_in(name: str) -> TimeUnit | None:
     """The unit of time that a column name ends in.
 
@@ -79,6 +80,7 @@ def unit_in(name: str) -> TimeUnit | None:
     return next((unit for unit, match in zip(units, found.groups(), strict=True) if match), None) if found else None
 
 
+@functools.cache
 def without_unit(name: str) -> str:
     """A column name without the unit of time that it ends in.
 

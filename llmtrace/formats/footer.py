@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -59,7 +59,7 @@ def _version(path: str) -> tuple[int, int]:
     """What tells versions of a file apart: its size, and when it was modified."""
     if is_address(path):
         return 0, 0
-    state = Path(path).stat()
+    state = os.stat(path)  # noqa: PTH116 - a path takes longer to make than to ask for, and this is asked often
     return state.st_size, state.st_mtime_ns
 
 

@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import polars as pl
 
@@ -32,9 +32,11 @@ from llmtrace.formats.stores import HINT, is_address
 from llmtrace.schema import METADATA_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-__all__ = ["RowGroup", "Source", "find"]
+__all__ = ["RowGroup", "Source", "find", "with_constants"]
+
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 HEAD_ROWS = 100
 STANDARD_INPUT = "standard input"
@@ -69,8 +71,17 @@ class Source:
             first_row: where in a Parquet file to begin; text is always read whole.
             rows: how many rows of it to read; all that follow by default.
         """
-        frame = self._parquet(first_row, rows) if self.text is None else self.text.scan(self.path)
-        return frame.with_columns(*self._constants()) if self.hive else frame
+        return with_constants(self.stored(first_row, rows), self.constants())
+
+    def stored(self, first_row: int = 0, rows: int | None = None) -> pl.LazyFrame:
+        """The same without hive keys."""
+        return self._parquet(first_row, rows) if self.text is None else self.text.scan(self.path)
+
+    def constants(self, columns: Collection[str] | None = None) -> dict[str, str]:
+        """The hive keys among some raw columns, or all, and their values; without those that the file has itself."""
+        wanted = self.hive if columns is None else {key: value for key, value in self.hive.items() if key in columns}
+        own = self.columns if wanted else ()
+        return {key: value for key, value in wanted.items() if key not in own}
 
     def _parquet(self, first_row: int, rows: int | None) -> pl.LazyFrame:
         # Two slices of one file would be taken for the same scan, and the file read whole for both, but for the end they name.
@@ -86,7 +97,7 @@ class Source:
         """
         try:
             if self.text is not None:
-                head = self.text.head(self.path, HEAD_ROWS).with_columns(*self._constants())
+                head = with_constants(self.text.head(self.path, HEAD_ROWS), self.constants())
                 edges = unknown if head.height else nothing
                 return Raw(self.name, self.kind, dict(head.schema), head.select, self._metadata(), edges, self.notes)
             own, metadata = footer.schema(self.path), self._metadata()
@@ -110,12 +121,13 @@ class Source:
         Raises:
             InputError: if they cannot be read.
         """
-        own = [column for column in columns if column in self.columns]
+        # Some column is read, for without any there are no rows.
+        own = [column for column in columns if column in self.columns] or list(self.columns[:1])
         try:
             found = pl.read_parquet(self.path, columns=own, n_rows=rows, parallel="none", hive_partitioning=False, glob=False)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise self.damaged(error) from None
-        return found.with_columns(*self._constants()).select(columns)
+        return with_constants(found, self.constants()).select(columns)
 
     def _edges(self, column: str) -> list[object] | None:
         groups = [group for group in self.row_groups(column) if group.nulls != group.rows]
@@ -159,14 +171,15 @@ class Source:
         """The error for the user when reading the file fails in the middle."""
         return content.damaged(self.name, error)
 
-    def _constants(self) -> Iterator[pl.Expr]:
-        own = self.columns if self.hive else ()
-        return (pl.lit(value).alias(key) for key, value in self.hive.items() if key not in own)
-
     def _metadata(self) -> dict[str, str]:
         if self.text is None:
             return footer.key_values(self.path)
         return {"separator": self.text.separator} if isinstance(self.text, Delimited) else {}
+
+
+def with_constants(frame: Frame, constants: Mapping[str, str]) -> Frame:
+    """Raw columns with further ones, each of one value."""
+    return frame.with_columns(pl.lit(value).alias(key) for key, value in constants.items()) if constants else frame
 
 
 def find(sources: Sequence[str]) -> list[Source]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Arrivals", "arrivals", "bounded", "dated"]
 
 EPOCH = datetime(1970, 1, 1)
-RELATIVE_BEFORE = datetime(1973, 3, 3, 9, 46, 40)
+RELATIVE_BEFORE = pl.lit(datetime(1973, 3, 3, 9, 46, 40))
 """Times before 1e8 seconds of the epoch are elapsed: nothing was served in 1973, and three years are long for a trace."""
 UNITS: tuple[tuple[float, float, TimeUnit], ...] = (
     (1e9, 4e9, "s"),
@@ -152,9 +152,9 @@ def _clock(raw: Raw, cell: Cell, unknown: Clock, undated: Clock | None) -> Clock
     if undated and edges is not None and not edges:
         return undated
     times = pl.DataFrame({column: pl.Series(edges or (), dtype=raw.schema[column], strict=False)})
-    sides = times.select(_bounded(cell.value) < RELATIVE_BEFORE).to_series().unique()
-    if len(sides) == 1 and sides.null_count() == 0:
-        is_elapsed = sides.item()
+    sides = set(times.select(_bounded(cell.value) < RELATIVE_BEFORE).to_series())
+    if len(sides) == 1 and None not in sides:
+        [is_elapsed] = sides
     else:
         first_rows = raw.first_rows(cell.sources)
         is_elapsed = first_rows.select(_bounded(cell.value).max() < RELATIVE_BEFORE).item() if first_rows.height else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 from llmtrace.errors import InputError, MissingColumnError
@@ -20,7 +20,7 @@ from llmtrace.schema import COLUMNS
 from llmtrace.trace.filters import Filters
 from llmtrace.trace.part import Opened, Part, Piece
 from llmtrace.trace.parts import EPOCH, MICROSECOND, PART_ROWS, Interval, cut
-from llmtrace.trace.slices import slices_of, vouched
+from llmtrace.trace.slices import sliced
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -193,9 +193,9 @@ def open_trace(
     names = (sources,) if isinstance(sources, str) else tuple(sources)
     # Most of the time goes into waiting for disks and stores, and into decoding first rows.
     with ThreadPoolExecutor(thread_name_prefix="llmtrace-open") as pool:
-        opened = tuple(pool.map(partial(_open, layout=layout, options=options or ReadOptions()), find(names)))
-    slices = tuple(piece for index, entry in enumerate(opened) for piece in slices_of(index, entry))
-    trace = Trace(names, _on_one_clock(opened, slices), slices, filters or Filters(), strict)
+        found = list(pool.map(partial(_open, layout=layout, options=options or ReadOptions()), count(), find(names)))
+    slices = tuple(piece for _, own in found for piece in own)
+    trace = Trace(names, _on_one_clock([entry for entry, _ in found], slices), slices, filters or Filters(), strict)
     trace.filters.check(trace.columns)
     return trace
 
@@ -208,10 +208,11 @@ def too_long(name: str, rows: int) -> InputError:
     )
 
 
-def _open(source: Source, layout: str | None, options: ReadOptions) -> Opened:
+def _open(index: int, source: Source, layout: str | None, options: ReadOptions) -> tuple[Opened, list[Slice]]:
     raw = source.raw()
     is_empty = raw.kind != "parquet" and raw.first_rows(list(raw.schema)).is_empty()
-    return vouched(Opened(source, recognise(raw, layout).read(raw, options), raw.schema, is_empty))
+    reading = recognise(raw, layout).read(raw, options)
+    return sliced(index, Opened(source, reading, raw.schema, is_empty, source.rows()))
 
 
 def _apart(slices: Sequence[Slice]) -> bool:

@@ -6,10 +6,12 @@ A part is a description (files, readings, interval, filters) that pickles; its p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from llmtrace.formats.source import with_constants
 from llmtrace.schema import COLUMNS
 
 if TYPE_CHECKING:
@@ -31,12 +33,14 @@ class Opened:
         reading: how its columns become canonical ones.
         schema: raw column name to dtype.
         is_empty: whether it is known to have no rows, as its first ones tell of text.
+        rows: how many it has; None of text, which must be read to know.
     """
 
     source: Source
     reading: Reading
     schema: Mapping[str, pl.DataType]
     is_empty: bool = False
+    rows: int | None = None
 
     def reads_like(self, other: Opened) -> bool:
         """Whether both are Parquet of the same columns, read by the same expressions, so that one plan can read them together."""
@@ -169,8 +173,10 @@ class Part:
         return groups
 
     def _read(self, group: Sequence[Piece], names: Sequence[str]) -> pl.LazyFrame:
-        scans = _scans(group)
-        read = _parsed(pl.concat(scans) if len(scans) > 1 else scans[0], group[0].opened.reading, names)
+        opened, expressions = group[0].opened, _expressions(group[0].opened.reading, names)
+        wanted = {column for one in expressions for column in one.meta.root_names()}
+        scans = _scans(group, [column for column in opened.schema if column in wanted])
+        read = (pl.concat(scans) if len(scans) > 1 else scans[0]).select(expressions)
         # A filter makes Parquet readers slow, so none is put where it would keep every row.
         if all(piece.whole and (piece.first_seen or piece.slice.complete) for piece in group):
             return read
@@ -178,22 +184,35 @@ class Part:
         return read.filter((inside | pl.col("timestamp").is_null()) if group[0].first_seen else inside)
 
 
-def _scans(pieces: Sequence[Piece]) -> list[pl.LazyFrame]:
-    """The raw rows of pieces, in file order: one scan for all that follow each other, which is twice as fast as one for each."""
+def _scans(pieces: Sequence[Piece], columns: Sequence[str]) -> list[pl.LazyFrame]:
+    """These raw columns of pieces, in file order.
+
+    One scan for all pieces that follow each other is twice as fast as one for each. Files whose hive keys are the same get them
+    together: of columns that many scans add, each one by itself, Polars makes a plan in the square of their time.
+    """
     runs: list[list[Piece]] = []
     for piece in pieces:
         if runs and piece.follows(runs[-1][-1]):
             runs[-1].append(piece)
         else:
             runs.append([piece])
-    return [_scan(run) for run in runs]
+    alike = groupby(runs, lambda run: run[0].opened.source.constants(columns))
+    return [_alike(list(some), constants, columns) for constants, some in alike]
+
+
+def _alike(runs: Sequence[Sequence[Piece]], constants: Mapping[str, str], columns: Sequence[str]) -> pl.LazyFrame:
+    """These raw columns of runs that have the same constants."""
+    # What is a key of one file may be a column of another; some column is needed, for without any there are no rows.
+    stored = [column for column in columns if column not in constants] or pl.first()
+    return with_constants(pl.concat([_scan(run).select(stored) for run in runs]), constants).select(columns)
 
 
 def _scan(run: Sequence[Piece]) -> pl.LazyFrame:
-    source = run[0].opened.source
-    if source.kind != "parquet":
-        return source.scan()
-    return source.scan(run[0].slice.first_row, sum(piece.slice.rows or 0 for piece in run))
+    """The stored columns of a run."""
+    opened, first_row = run[0].opened, run[0].slice.first_row
+    rows = sum(piece.slice.rows or 0 for piece in run)
+    # To name the rows of a whole file takes Polars long where there are many of them, as columns do in `_scans`.
+    return opened.source.stored() if opened.rows in {None, rows} else opened.source.stored(first_row, rows)
 
 
 def canonical(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
@@ -208,12 +227,16 @@ def intake_columns(columns: Collection[str]) -> list[str]:
 
 
 def _parsed(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
+    return raw.select(_expressions(reading, columns))
+
+
+def _expressions(reading: Reading, columns: Sequence[str]) -> list[pl.Expr]:
     """Canonical values as they stand in the source, their flags, and those of what the reading counts besides."""
     names = [*columns, "input_tokens"] if "cached_tokens" in columns and "input_tokens" not in columns else columns
     values = [_value(reading, name).alias(name) for name in names]
     flags = {name: reading.cells[name].bad for name in columns if name in reading.cells}
     bad = [flag.alias(f"bad_{name}") for name, flag in flags.items() if flag is not None]
-    return raw.select(*values, *bad, *(flag.alias(sentence) for sentence, flag in reading.counted.items()))
+    return [*values, *bad, *(flag.alias(sentence) for sentence, flag in reading.counted.items())]
 
 
 def _same(one: Reading, other: Reading) -> bool:

@@ -19,41 +19,56 @@ if TYPE_CHECKING:
     from llmtrace.formats.source import RowGroup
     from llmtrace.trace.part import Opened
 
-__all__ = ["slices_of", "vouched"]
+__all__ = ["sliced"]
 
 
-def vouched(opened: Opened) -> Opened:
-    """The same source, its times, counts and names checked one by one only where its statistics do not vouch for all of them."""
-    if opened.source.kind != "parquet":
-        return opened
-    sound = {name: cell for name, cell in opened.reading.cells.items() if _is_sound(opened, cell)}
-    plain = {name: Cell(pl.col(cell.sources[0]), None, cell.sources) for name, cell in sound.items()}
-    cells = {**opened.reading.cells, **plain, "timestamp": _time(opened)}
-    return replace(opened, reading=replace(opened.reading, cells=cells))
+def sliced(index: int, opened: Opened) -> tuple[Opened, list[Slice]]:
+    """What a footer tells.
 
+    Args:
+        index: the number of the source.
+        opened: the source.
 
-def slices_of(index: int, opened: Opened) -> list[Slice]:
-    """The slices of source number `index`: a row group each, or the whole of a text file, to be surveyed unless it is empty."""
+    Returns:
+        The same source, its times, counts and names checked one by one only where its statistics do not vouch for all of them;
+        and its slices: a row group each, or the whole of a text file, to be surveyed unless it is empty.
+    """
     if opened.source.kind != "parquet":
         rows = 0 if opened.is_empty else None
-        return [Slice(index, 0, rows, None, None, surveyed=opened.is_empty, divisible=False)]
-    columns = opened.reading.cells["timestamp"].sources
-    groups = opened.source.row_groups(columns[0]) if columns else []
-    if len(columns) == 1 and _bounded(groups) and _orders_time(opened, columns[0]):
-        return _dated(index, opened, columns[0], groups)
-    return [Slice(index, group.first_row, group.rows, None, None, surveyed=False) for group in groups]
+        return opened, [Slice(index, 0, rows, None, None, surveyed=opened.is_empty, divisible=False)]
+    time, groups, moments = _time(opened)
+    vouched = replace(opened, reading=replace(opened.reading, cells={**_vouched(opened), "timestamp": time}))
+    if moments is None:
+        return vouched, [Slice(index, group.first_row, group.rows, None, None, surveyed=False) for group in groups]
+    return vouched, [
+        _slice(index, group, first, last, complete=time.bad is None and group.nulls == 0)
+        for group, first, last in zip(groups, moments[::2], moments[1::2], strict=True)
+        if group.rows
+    ]
 
 
-def _time(opened: Opened) -> Cell:
-    """How times are read, with a check that they are in range unless statistics say so, or the reading checks them anyway."""
+def _vouched(opened: Opened) -> dict[str, Cell]:
+    """The cells of a source, plain where its statistics vouch for what is in them."""
+    sound = {name: cell for name, cell in opened.reading.cells.items() if _is_sound(opened, cell)}
+    return {**opened.reading.cells, **{name: Cell(pl.col(cell.sources[0]), None, cell.sources) for name, cell in sound.items()}}
+
+
+def _time(opened: Opened) -> tuple[Cell, Sequence[RowGroup], Sequence[datetime | None] | None]:
+    """How times are read, with a check that they are in range unless statistics say so, or the reading checks them anyway.
+
+    Besides, the row groups; and of each its first and last arrival, read as the column itself is, if the statistics have them.
+    """
     cell = opened.reading.cells["timestamp"]
-    if cell.bad is not None or len(cell.sources) != 1:
-        return cell
+    groups = opened.source.row_groups(cell.sources[0]) if cell.sources else []
+    if len(cell.sources) != 1:
+        return cell, groups, None
     [column] = cell.sources
-    groups, dtype = opened.source.row_groups(column), opened.schema[column]
-    checked = times.bounded(cell, dtype)
-    is_vouched = _bounded(groups) and not _bounds(checked, column, dtype, groups)[1].any()
-    return cell if is_vouched else checked
+    dtype = opened.schema[column]
+    checked = times.bounded(cell, dtype) if cell.bad is None else cell
+    if not (_bounded(groups) and _orders_time(dtype)):
+        return checked, groups, None
+    moments, bad = _bounds(checked, column, dtype, groups)
+    return checked if bad.any() else cell, groups, moments.to_list()
 
 
 def _is_sound(opened: Opened, cell: Cell) -> bool:
@@ -67,29 +82,17 @@ def _is_sound(opened: Opened, cell: Cell) -> bool:
     if dtype != pl.Int64 or not cell.value.meta.eq(count(column, dtype).value):
         return False
     groups = opened.source.row_groups(column)
-    return _bounded(groups) and bool((pl.Series([group.minimum for group in groups], dtype=dtype).drop_nulls() >= 0).all())
+    least = [group.minimum for group in groups if group.minimum is not None]
+    return _bounded(groups) and all(isinstance(one, int) and one >= 0 for one in least)
 
 
 def _bounded(groups: Sequence[RowGroup]) -> bool:
     return all(group.minimum is not None or group.nulls == group.rows for group in groups)
 
 
-def _orders_time(opened: Opened, column: str) -> bool:
-    """Whether the raw column sorts as time does: true of times and numbers, not of text."""
-    dtype = opened.schema[column]
+def _orders_time(dtype: pl.DataType) -> bool:
+    """Whether a raw column sorts as time does: true of times and numbers, not of text."""
     return dtype.is_temporal() or dtype.is_numeric()
-
-
-def _dated(index: int, opened: Opened, column: str, groups: Sequence[RowGroup]) -> list[Slice]:
-    """Each row group's first and last arrival: its statistics, read as the column itself would be."""
-    cell = opened.reading.cells["timestamp"]
-    moments: list[datetime | None] = _bounds(cell, column, opened.schema[column], groups)[0].to_list()
-    readable = cell.bad is None
-    return [
-        _slice(index, group, first, last, complete=readable and group.nulls == 0)
-        for group, first, last in zip(groups, moments[::2], moments[1::2], strict=True)
-        if group.rows
-    ]
 
 
 def _bounds(cell: Cell, column: str, dtype: pl.DataType, groups: Sequence[RowGroup]) -> tuple[pl.Series, pl.Series]:

@@ -211,6 +211,40 @@ def test_a_hive_key_fills_only_the_files_without_its_column(tmp_path: Path) -> N
     assert read.select("user", "model").rows() == [("a", "m"), ("c", "x"), ("b", "m"), ("d", "y")]
 
 
+@pytest.mark.parametrize("columns", [["user", "model"], ["user"], ["model"]])
+def test_a_hive_key_may_be_a_column_of_another_file_that_the_same_plan_reads(tmp_path: Path, columns: list[str]) -> None:
+    for name in ("m", "n", "o"):
+        (tmp_path / f"model={name}").mkdir()
+    requests(minutes(0, 3), user=["a", "b"]).write_parquet(tmp_path / "model=m/a.parquet")
+    requests(minutes(1, 4), user=["c", "d"], model=["x", ""]).write_parquet(tmp_path / "model=n/b.parquet")
+    requests(minutes(2, 5), user=["e", "f"]).write_parquet(tmp_path / "model=o/c.parquet")
+    trace = open_trace(str(tmp_path))
+    first, *others = trace.opened
+    assert all(first.reads_like(other) for other in others)
+    [part] = trace.parts()
+    expected = {"user": list("acebdf"), "model": ["m", "x", "o", "m", None, "o"]}
+    assert part.frame(columns).collect().select(columns).to_dict(as_series=False) == {name: expected[name] for name in columns}
+
+
+def test_rows_are_not_lost_where_only_hive_keys_are_wanted(tmp_path: Path) -> None:
+    for day, size, own in ((11, 3, {}), (12, 2, {}), (14, 1, {"day": "2025-04-13T00:00"})):
+        folder = tmp_path / f"day=2025-04-{day}T00%3A00"
+        folder.mkdir()
+        pl.DataFrame({"input_tokens": [1] * size, "output_tokens": [1] * size, **own}).write_parquet(folder / "t.parquet")
+    trace = survey(open_trace(str(tmp_path), options=ReadOptions(mapping={"timestamp": "day"})))
+    [part] = trace.parts()
+    days = [0, 0, 0, 1, 1, 2]
+    assert part.frame(["timestamp"]).collect()["timestamp"].to_list() == [START + timedelta(days=day) for day in days]
+
+
+def test_rows_are_named_only_of_files_that_are_cut(tmp_path: Path) -> None:
+    for name, numbers in (("a", range(12)), ("b", range(12, 14)), ("c", range(14, 16))):
+        requests(minutes(*numbers)).write_parquet(tmp_path / f"{name}.parquet", row_group_size=2)
+    parts = open_trace(str(tmp_path)).parts(rows=8)
+    assert [(part.rows, part.read(["timestamp"]).explain().count("SLICE")) for part in parts] == [(8, 1), (8, 1)]
+    assert [time for part in parts for time in part.frame(["timestamp"]).collect()["timestamp"]] == minutes(*range(16))
+
+
 def test_clocks_do_not_mix(tmp_path: Path) -> None:
     requests(minutes(0)).write_parquet(tmp_path / "utc.parquet")
     requests([5.5]).write_csv(tmp_path / "relative.csv")
