@@ -20,7 +20,7 @@ __all__ = ["Progress", "ahead", "read"]
 Progress: TypeAlias = "Callable[[int, int], None]"
 """Takes the rows done and the rows in total."""
 _Outcome = TypeVar("_Outcome")
-_CHUNK_ROWS = 1 << 14
+_FEW_ROWS = 1 << 14
 """Chunks of fewer rows cost more than to put them together."""
 
 
@@ -43,7 +43,7 @@ def read(part: Part, columns: Collection[str]) -> tuple[pl.DataFrame, pl.DataFra
 
 def _joined(frame: pl.DataFrame) -> pl.DataFrame:
     """The same rows in fewer chunks, if these are of few rows, as those of many small files are."""
-    return frame.rechunk() if frame.n_chunks() * _CHUNK_ROWS > frame.height else frame
+    return frame.rechunk() if frame.n_chunks() * _FEW_ROWS > frame.height else frame
 
 
 def ahead(

@@ -25,9 +25,10 @@ from numba import njit
 
 from llmtrace.summaries import cells, trails, ttl
 from llmtrace.summaries.cells import frozen
-from llmtrace.summaries.return_kernels import NEVER, put
+from llmtrace.summaries.return_kernels import NEVER
 from llmtrace.summaries.trails import Trails
 from llmtrace.summaries.united import Unions
+from llmtrace.summaries.visits import put
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

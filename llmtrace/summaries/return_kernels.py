@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Ends: TypeAlias = "tuple[Integers, Values]"
 """Of each key the time and the tokens of a request."""
 
-__all__ = ["NEVER", "Pairs", "advance", "follow", "match", "no_pairs", "put", "renumber", "take_out"]
+__all__ = ["NEVER", "Pairs", "advance", "follow", "match", "no_pairs", "renumber", "take_out"]
 
 _ROOM = Room()
 NEVER = np.iinfo(np.int64).min
@@ -131,13 +131,6 @@ def renumber(values: Small, numbers: Small, target: Small) -> None:
     """For each value the number that stands at its place, into `target`."""
     for row in range(values.size):
         target[row] = numbers[values[row]]
-
-
-@njit(nogil=True, cache=True)
-def put(values: Values, places: Small, target: Values) -> None:
-    """Put values where they belong."""
-    for row in range(values.size):
-        target[places[row]] = values[row]
 
 
 @njit(nogil=True, cache=True)

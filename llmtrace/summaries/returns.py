@@ -36,6 +36,7 @@ from llmtrace.summaries.cells import frozen
 from llmtrace.summaries.frames import frame_of
 from llmtrace.summaries.trails import Trails
 from llmtrace.summaries.united import Unions
+from llmtrace.summaries.visits import put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -214,7 +215,7 @@ def _earliest(values: Sequence[Values], places: Sequence[Small], count: int) -> 
     target = np.empty(count, values[0].dtype)
     for own, where in reversed(list(zip(values, places, strict=True))):
         column, rows = frozen(own, where)
-        return_kernels.put(column, rows, target)
+        put(column, rows, target)
     return target
 
 

@@ -54,6 +54,7 @@ __all__ = [
     "deal",
     "known_sum",
     "pieces",
+    "put",
     "together",
 ]
 
@@ -143,8 +144,8 @@ def _dealt(chunks: Sequence[Chunk], sizes: Integers, dtype: type[np.integer[Any]
         places = _ROOM.array("places", outer.size, np.uint32)
         _place(outer, ends, places)
         # Column by column: a processor writes to many places at once in far less time if they are all of one array.
-        _put(outer, places, rows.keys)
-        _put(times, places, rows.times_us)
+        put(outer, places, rows.keys)
+        put(times, places, rows.times_us)
         most = max(most, int(_put_what(inner, inputs, outputs, places, rows.what)))
     return rows, most
 
@@ -220,8 +221,8 @@ def _place(outer: Keys, ends: Integers, places: Ids) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _put(values: Column, places: Ids, target: Column) -> None:
-    """Write values where they go."""
+def put(values: Column, places: Ids, target: Column) -> None:
+    """Write values where they go, but for those at `_OUT`."""
     for row in range(values.size):
         if places[row] != _OUT:
             target[np.uint64(places[row])] = values[row]

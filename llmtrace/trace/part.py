@@ -33,7 +33,7 @@ class Opened:
         reading: how its columns become canonical ones.
         schema: raw column name to dtype.
         is_empty: whether it is known to have no rows, as its first ones tell of text.
-        rows: how many it has; None of text, which must be read to know.
+        rows: how many it has, as its footer said, which of many files is not kept; None of text, which must be read to know.
     """
 
     source: Source
@@ -173,7 +173,8 @@ class Part:
         return groups
 
     def _read(self, group: Sequence[Piece], names: Sequence[str]) -> pl.LazyFrame:
-        opened, expressions = group[0].opened, _expressions(group[0].opened.reading, names)
+        opened = group[0].opened
+        expressions = _expressions(opened.reading, names)
         wanted = {column for one in expressions for column in one.meta.root_names()}
         scans = _scans(group, [column for column in opened.schema if column in wanted])
         read = (pl.concat(scans) if len(scans) > 1 else scans[0]).select(expressions)
@@ -217,17 +218,13 @@ def _scan(run: Sequence[Piece]) -> pl.LazyFrame:
 
 def canonical(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
     """Raw rows as canonical columns: absent ones null, cached tokens clamped to the input."""
-    parsed = _parsed(raw, reading, columns)
+    parsed = raw.select(_expressions(reading, columns))
     return (parsed.with_columns(_clamped()) if "cached_tokens" in columns else parsed).select(columns)
 
 
 def intake_columns(columns: Collection[str]) -> list[str]:
     """The names of the counts that `Part.intake` gives for these canonical columns."""
     return ["rows", "no_timestamp", "bad_rows", "cached_above_input", *(f"bad_{name}" for name in COLUMNS if name in columns)]
-
-
-def _parsed(raw: pl.LazyFrame, reading: Reading, columns: Sequence[str]) -> pl.LazyFrame:
-    return raw.select(_expressions(reading, columns))
 
 
 def _expressions(reading: Reading, columns: Sequence[str]) -> list[pl.Expr]:

@@ -21,7 +21,7 @@ COLUMNS = ["timestamp", "input_tokens", "output_tokens", "user"]
 
 @pytest.mark.parametrize(("fewest", "chunks"), [(1, 8), (5, 8), (6, 1)])
 def test_many_small_files_make_one_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fewest: int, chunks: int) -> None:
-    monkeypatch.setattr(reading, "_CHUNK_ROWS", fewest)
+    monkeypatch.setattr(reading, "_FEW_ROWS", fewest)
     start = datetime(2025, 4, 11)
     rows = [(start + timedelta(minutes=number), number, 1, f"u{number % 7}") for number in range(40)]
     whole = pl.DataFrame(rows, COLUMNS, orient="row")
